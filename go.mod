@@ -1,0 +1,7 @@
+module github.com/postrider/postrider
+
+go 1.26
+
+require github.com/postrider/postrider/outbox v0.1.0
+
+replace github.com/postrider/postrider/outbox => ./outbox

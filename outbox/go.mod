@@ -1,0 +1,3 @@
+module github.com/postrider/postrider/outbox
+
+go 1.24
