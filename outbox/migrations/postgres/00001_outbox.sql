@@ -118,6 +118,7 @@ CREATE TABLE {{relay}} (
     beat       bigint      NOT NULL,
     host       text        NOT NULL,
     version    text        NOT NULL,
+    claim      text        NOT NULL DEFAULT 'lanes',
     started_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 -- Changes only when a lane moves. The epoch of a lane only grows.
@@ -128,7 +129,7 @@ CREATE TABLE {{lane}} (
 );
 INSERT INTO {{lane}} (lane) SELECT generate_series(0, 255);
 
--- What operators paused, and the claim mode that relays agreed on.
+-- What operators paused.
 CREATE TABLE {{control}} (
     kind   text        NOT NULL,
     name   text        NOT NULL,

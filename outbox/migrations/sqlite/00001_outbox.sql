@@ -108,6 +108,7 @@ CREATE TABLE {{relay}} (
     beat       INTEGER NOT NULL,
     host       TEXT    NOT NULL,
     version    TEXT    NOT NULL,
+    claim      TEXT    NOT NULL DEFAULT 'lanes',
     started_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
 );
 -- SQLite has one lane: it has one writer at a time anyway.
@@ -118,7 +119,7 @@ CREATE TABLE {{lane}} (
 );
 INSERT INTO {{lane}} (lane) VALUES (0);
 
--- What operators paused, and the claim mode that relays agreed on.
+-- What operators paused.
 CREATE TABLE {{control}} (
     kind   TEXT    NOT NULL,
     name   TEXT    NOT NULL,
