@@ -2,6 +2,15 @@ module github.com/postrider/postrider
 
 go 1.26
 
-require github.com/postrider/postrider/outbox v0.1.0
+require (
+	github.com/jackc/pgx/v5 v5.13.0
+	github.com/postrider/postrider/outbox v0.1.0
+)
+
+require (
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	golang.org/x/text v0.41.0 // indirect
+)
 
 replace github.com/postrider/postrider/outbox => ./outbox
