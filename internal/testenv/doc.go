@@ -1,13 +1,13 @@
 // Package testenv runs real servers for tests: PostgreSQL, PgBouncer and NATS,
 // each on a free port of the loopback with a data folder of its own, and a TCP
-// proxy that breaks connections on purpose. Tests own these processes, so they
+// proxy ([Proxy]) that breaks connections on purpose. Tests own these processes, so they
 // can kill, pause and restart them.
 //
 // # Shared and private servers
 //
 // [Postgres] and [NATS] are shared by all tests of a test binary; a test takes
 // a database, or names of its own, from them and must not disturb the others.
-// [StartPostgres], [StartNATS] and [StartPgBouncer] are private to one test.
+// [StartPostgres], [StartNATS] and [PgBouncer] are private to one test.
 //
 // # Nothing stays behind
 //

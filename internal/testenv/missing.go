@@ -3,7 +3,12 @@ package testenv
 import (
 	"os"
 	"testing"
+	"time"
 )
+
+// grace is how long a server may take to start or to stop. It is long because
+// machines that run tests are loaded; nothing waits for it in a good case.
+const grace = 60 * time.Second
 
 // missing skips t because a server cannot be had, and says what to install.
 // With POSTRIDER_TEST_REQUIRE=all it fails t: a run that is meant to prove

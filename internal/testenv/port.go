@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 )
 
@@ -29,6 +30,21 @@ func freePort() (int, error) {
 		return port, nil
 	}
 	return 0, fmt.Errorf("no free port between %d and %d", lowestPort, highestPort)
+}
+
+// freePorts returns n different free ports.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for len(ports) < n {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(ports, port) {
+			ports = append(ports, port)
+		}
+	}
+	return ports, nil
 }
 
 func loopback(port int) string {

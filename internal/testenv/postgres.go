@@ -9,9 +9,9 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -25,10 +25,9 @@ type PG struct {
 	// Version is the major version.
 	Version int
 
+	server
 	admin url.URL // superuser's URL of database postgres
-	proc  *process
 	bin   string
-	tb    testing.TB // nil for the shared server
 
 	syncReplica bool
 }
@@ -38,45 +37,95 @@ type PG struct {
 // runs without fsync. Take a database from it and leave everything else alone.
 func Postgres(t testing.TB) *PG {
 	t.Helper()
-	pg, err := sharedPostgres()
+	return PostgresVersion(t, DefaultPostgres)
+}
+
+// PostgresVersion is [Postgres] for another major version. The environment's
+// server stands only for [DefaultPostgres].
+func PostgresVersion(t testing.TB, version int) *PG {
+	t.Helper()
+	pg, err := sharedPostgres.get(version)
 	if err != nil {
 		t.Fatalf("shared PostgreSQL: %v", err)
 	}
 	if pg == nil {
-		missingPostgres(t, DefaultPostgres)
+		missingPostgres(t, version)
 	}
 	return pg
 }
 
-func missingPostgres(t testing.TB, version int) {
-	t.Helper()
-	missing(t, fmt.Sprintf("PostgreSQL %d", version), fmt.Sprintf(
-		`run "make deps", or install the package postgresql-%d, or set POSTRIDER_TEST_POSTGRES to a superuser's URL`, version))
+// PGVersions are the major versions that this run should test: those of
+// POSTRIDER_TEST_PG_VERSIONS ("15 17 18"), else [DefaultPostgres] alone.
+func PGVersions() []int {
+	var versions []int
+	for _, field := range strings.Fields(os.Getenv("POSTRIDER_TEST_PG_VERSIONS")) {
+		v, err := strconv.Atoi(field)
+		if err != nil {
+			panic("POSTRIDER_TEST_PG_VERSIONS: " + err.Error())
+		}
+		versions = append(versions, v)
+	}
+	if versions == nil {
+		versions = []int{DefaultPostgres}
+	}
+	return versions
 }
 
-// sharedPostgres returns nil, nil where no server is installed.
+func missingPostgres(t testing.TB, version int) {
+	t.Helper()
+	install := fmt.Sprintf(`run "make deps", or install the package postgresql-%d`, version)
+	if version == DefaultPostgres {
+		install += ", or set POSTRIDER_TEST_POSTGRES to a superuser's URL (a test that stops its server needs a private one all the same)"
+	}
+	missing(t, fmt.Sprintf("PostgreSQL %d", version), install)
+}
+
+// sharedPostgres are the shared servers of this test binary, by version.
 //
-//nolint:gochecknoglobals // one per test binary
-var sharedPostgres = sync.OnceValues(func() (*PG, error) {
-	if given := os.Getenv("POSTRIDER_TEST_POSTGRES"); given != "" {
+//nolint:gochecknoglobals // one set per test binary
+var sharedPostgres sharedServers
+
+type sharedServers struct {
+	mu sync.Mutex
+	by map[int]func() (*PG, error)
+}
+
+// get returns nil, nil where no server of this version is installed. Only the
+// first caller of a version starts it; callers of others do not wait for that.
+func (s *sharedServers) get(version int) (*PG, error) {
+	s.mu.Lock()
+	start, ok := s.by[version]
+	if !ok {
+		start = sync.OnceValues(func() (*PG, error) { return startShared(version) })
+		if s.by == nil {
+			s.by = map[int]func() (*PG, error){}
+		}
+		s.by[version] = start
+	}
+	s.mu.Unlock()
+	return start()
+}
+
+func startShared(version int) (*PG, error) {
+	if given := os.Getenv("POSTRIDER_TEST_POSTGRES"); given != "" && version == DefaultPostgres {
 		return givenPostgres(given)
 	}
-	if _, err := findPostgres(DefaultPostgres); err != nil {
+	if _, err := findPostgres(version); err != nil {
 		return nil, nil //nolint:nilerr,nilnil // absent is not an error here
 	}
-	pg, err := newPostgres(DefaultPostgres, map[string]string{"fsync": "off", "max_connections": "300"})
+	pg, err := newPostgres(version, map[string]string{"fsync": "off", "max_connections": "300"})
 	if err != nil {
 		return nil, err
 	}
 	return pg, pg.start()
-})
+}
 
 func givenPostgres(given string) (*PG, error) {
 	u, err := url.Parse(given)
 	if err != nil {
 		return nil, fmt.Errorf("POSTRIDER_TEST_POSTGRES: %w", err)
 	}
-	pg := &PG{admin: *u}
+	pg := &PG{server: server{name: "PostgreSQL"}, admin: *u}
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, given)
@@ -115,59 +164,4 @@ func (p *PG) URL(user, db string) string {
 		u.User = url.UserPassword(user, Password)
 	}
 	return u.String()
-}
-
-// Exec runs SQL, one or more statements without arguments, on a connection of
-// its own.
-func (p *PG) Exec(t testing.TB, url, sql string) {
-	t.Helper()
-	if err := execute(url, sql); err != nil {
-		t.Fatalf("run %.80q: %v", sql, err)
-	}
-}
-
-// Query runs a query on a connection of its own and returns its first column
-// as text.
-func (p *PG) Query(t testing.TB, url, sql string) []string {
-	t.Helper()
-	values, err := query(url, sql)
-	if err != nil {
-		t.Fatalf("query %.80q: %v", sql, err)
-	}
-	return values
-}
-
-func query(url, sql string) ([]string, error) {
-	var values []string
-	err := connected(url, func(ctx context.Context, conn *pgx.Conn) error {
-		results, err := conn.PgConn().Exec(ctx, sql).ReadAll()
-		for _, r := range results {
-			for _, row := range r.Rows {
-				values = append(values, string(row[0]))
-			}
-		}
-		return err
-	})
-	return values, err
-}
-
-func execute(url, sql string) error {
-	return connected(url, func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.PgConn().Exec(ctx, sql).ReadAll()
-		return err
-	})
-}
-
-func connected(url string, do func(context.Context, *pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return err
-	}
-	err = do(ctx, conn)
-	closing, stop := context.WithTimeout(context.Background(), time.Second)
-	defer stop()
-	_ = conn.Close(closing)
-	return err
 }

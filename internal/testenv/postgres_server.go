@@ -4,7 +4,6 @@ package testenv
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -45,26 +44,9 @@ func StartPostgres(t testing.TB, cfg PGConfig) *PG {
 		t.Fatalf("private PostgreSQL %d: %v", cfg.Version, err)
 	}
 	pg.syncReplica = cfg.SyncReplica
-	pg.adopt(t)
+	pg.adopt(t, pg.freeSharedMemory)
 	pg.Start()
 	return pg
-}
-
-// adopt ties the server to a test: its failures are the test's, and it is
-// removed with it.
-func (p *PG) adopt(t testing.TB) {
-	p.tb = t
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("end of PostgreSQL's log:\n%s", p.proc.logTail(40))
-		}
-		if p.proc.pid != 0 {
-			_ = p.proc.thaw()
-		}
-		if err := errors.Join(p.proc.stop(syscall.SIGQUIT), p.freeSharedMemory(), os.RemoveAll(p.proc.dir)); err != nil {
-			t.Errorf("remove PostgreSQL: %v", err)
-		}
-	})
 }
 
 // newPostgres makes the data folder of a server on a free port.
@@ -96,15 +78,21 @@ func preparePostgres(version int) (*PG, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &PG{
+	pg := &PG{
 		Version: version,
 		bin:     bin,
 		admin: url.URL{
 			Scheme: "postgres", User: url.UserPassword("postgres", Password),
 			Host: loopback(port), Path: "/postgres", RawQuery: "sslmode=disable",
 		},
-		proc: &process{dir: dir, args: []string{filepath.Join(bin, "postgres"), "-D", filepath.Join(dir, "data")}},
-	}, nil
+	}
+	pg.server = server{
+		name:  "PostgreSQL " + strconv.Itoa(version),
+		proc:  &process{dir: dir, args: []string{filepath.Join(bin, "postgres"), "-D", filepath.Join(dir, "data")}},
+		ready: pg.ping,
+		quit:  syscall.SIGINT, // "fast" shutdown
+	}
+	return pg, nil
 }
 
 func (p *PG) data() string { return filepath.Join(p.proc.dir, "data") }
@@ -160,13 +148,8 @@ func (p *PG) configure(settings map[string]string) error {
 	return writeFile(file, string(old)+"\n"+b.String(), 0o600)
 }
 
-func (p *PG) start() error {
-	if err := p.proc.start(); err != nil {
-		return err
-	}
-	return p.proc.await(func() error {
-		return connected(p.Admin(), func(ctx context.Context, conn *pgx.Conn) error { return conn.Ping(ctx) })
-	})
+func (p *PG) ping() error {
+	return connected(p.Admin(), func(ctx context.Context, conn *pgx.Conn) error { return conn.Ping(ctx) })
 }
 
 // freeSharedMemory removes the small System V segment with which PostgreSQL

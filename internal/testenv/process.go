@@ -23,10 +23,6 @@ type process struct {
 	pid  int // 0 while it does not run
 }
 
-// grace is how long a server may take to start or to stop. It is long because
-// machines that run tests are loaded; nothing waits for it in a good case.
-const grace = 60 * time.Second
-
 func (p *process) logFile() string { return filepath.Join(p.dir, "log") }
 
 func (p *process) start() error {
