@@ -127,11 +127,7 @@ func (s *Store) Fetch(ctx context.Context, q relay.FetchQuery) (relay.Fetched, e
 // ReadKeys implements [relay.Store].
 func (s *Store) ReadKeys(ctx context.Context, keys []relay.Key, limit int) ([]relay.KeyRead, error) {
 	return call(ctx, s, "ReadKeys", func() ([]relay.KeyRead, error) {
-		out := make([]relay.KeyRead, len(keys))
-		for i, k := range keys {
-			out[i] = s.tables.readKey(k, limit, time.Now())
-		}
-		return out, nil
+		return s.tables.readKeys(keys, limit, time.Now()), nil
 	})
 }
 
