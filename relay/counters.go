@@ -12,7 +12,7 @@ import (
 // from outside the loop.
 type counters struct {
 	delivered, failedEvents, deadEvents, held, missed atomic.Int64
-	fetches, fetchedRows, settles, wakeups, kept          atomic.Int64
+	fetches, fetchedRows, settles, wakeups, kept      atomic.Int64
 	lanesMoved, leaseLosses, historyLost              atomic.Int64
 	publishTime, fetchTime, settleTime, commitToAck   Histogram
 	lastSettle                                        atomic.Int64 // unix nanoseconds

@@ -4,7 +4,7 @@ import "slices"
 
 // item is a row in memory.
 type item struct {
-	row   Row
+	row    Row
 	queue  *queue
 	bytes  int64
 	closed *closedKey // whose rows it counts among

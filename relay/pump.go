@@ -16,19 +16,19 @@ import (
 // renewal) runs in a goroutine of its own, which returns a closure; the loop
 // runs that closure and then step, which starts everything that may start now:
 //
-//	          ┌────────────── step ──────────────┐
-//	          ▼        ▼        ▼        ▼        ▼
-//	        lease    fetch   dispatch  settle   chores
-//	          │        │        │        │        │     goroutines
-//	          └────────┴───┬────┴────────┴────────┘
-//	                       ▼
-//	              closure on p.done → loop
+//	  ┌────────────── step ──────────────┐
+//	  ▼        ▼        ▼        ▼        ▼
+//	lease    fetch   dispatch  settle   chores
+//	  │        │        │        │        │     goroutines
+//	  └────────┴───┬────┴────────┴────────┘
+//	               ▼
+//	      closure on p.done → loop
 //
 // # The life of a row in memory
 //
-//	 fetched ──► queued ──► in a call ──► outcome ──► settled
-//	                │            │
-//	                └─ forgotten ┘   (destination down, lane given up, stop)
+//	fetched ──► queued ──► in a call ──► outcome ──► settled
+//	               │            │
+//	               └─ forgotten ┘   (destination down, lane given up, stop)
 //
 // A row is in p.items from the moment it is fetched until its outcome has
 // committed or it is forgotten; while it is there no fetch asks for it.
