@@ -2,7 +2,7 @@
 
 ARGS ?=
 
-.PHONY: help deps demo test soak fuzz bench lint build cross release-rehearsal clean
+.PHONY: help deps demo test soak fuzz bench lint fmt build cross release-rehearsal clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' Makefile
@@ -28,6 +28,9 @@ bench: ## run the Go benchmarks of all modules ("postrider bench" measures your 
 
 lint: ## golangci-lint over all modules
 	@scripts/lint.sh
+
+fmt: ## format all code the way lint wants it
+	@for dir in $$(scripts/modules.sh all); do (cd $$dir && $(CURDIR)/.cache/bin/golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...) || exit 1; done
 
 build: ## build bin/postrider
 	CGO_ENABLED=0 go build -trimpath -o bin/postrider ./cmd/postrider

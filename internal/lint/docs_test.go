@@ -3,6 +3,8 @@ package lint
 import (
 	"go/ast"
 	"go/token"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,7 +30,7 @@ func TestDocs_EachConfigFieldIsExplained(t *testing.T) {
 			continue
 		}
 		defaults := defaulted(p)
-		for name, s := range configs(p) {
+		for name, s := range configs(p, defaults) {
 			for _, field := range s.Fields.List {
 				comment := field.Doc.Text() + field.Comment.Text()
 				for _, id := range field.Names {
@@ -45,8 +47,9 @@ func TestDocs_EachConfigFieldIsExplained(t *testing.T) {
 	}
 }
 
-// configs are the exported structs whose names end in Config.
-func configs(p pkg) map[string]*ast.StructType {
+// configs are the exported structs whose names end in Config, or which have
+// defaults.
+func configs(p pkg, defaults map[string]bool) map[string]*ast.StructType {
 	found := map[string]*ast.StructType{}
 	for _, f := range p.Files {
 		for _, d := range f.Decls {
@@ -56,7 +59,14 @@ func configs(p pkg) map[string]*ast.StructType {
 			}
 			for _, spec := range gen.Specs {
 				ts := spec.(*ast.TypeSpec)
-				if s, ok := ts.Type.(*ast.StructType); ok && ts.Name.IsExported() && strings.HasSuffix(ts.Name.Name, "Config") {
+				s, ok := ts.Type.(*ast.StructType)
+				if !ok || !ts.Name.IsExported() {
+					continue
+				}
+				hasDefault := slices.ContainsFunc(slices.Collect(maps.Keys(defaults)), func(field string) bool {
+					return strings.HasPrefix(field, ts.Name.Name+".")
+				})
+				if hasDefault || strings.HasSuffix(ts.Name.Name, "Config") {
 					found[ts.Name.Name] = s
 				}
 			}
@@ -65,7 +75,8 @@ func configs(p pkg) map[string]*ast.StructType {
 	return found
 }
 
-// defaulted are the fields "Config.Field" that a method withDefaults sets.
+// defaulted are the fields "Config.Field" to which a method withDefaults gives
+// a value where they have none: c.F = orDefault(c.F, …), if c.F == 0 { c.F = … }.
 func defaulted(p pkg) map[string]bool {
 	found := map[string]bool{}
 	for _, f := range p.Files {
@@ -76,19 +87,51 @@ func defaulted(p pkg) map[string]bool {
 			}
 			self, kind := fn.Recv.List[0].Names[0].Name, typeName(fn.Recv.List[0].Type)
 			ast.Inspect(fn.Body, func(n ast.Node) bool {
-				assign, ok := n.(*ast.AssignStmt)
-				if !ok {
-					return true
-				}
-				for _, left := range assign.Lhs {
-					if sel, ok := left.(*ast.SelectorExpr); ok && rootName(sel.X) == self {
-						found[kind+"."+sel.Sel.Name] = true
+				switch n := n.(type) {
+				case *ast.IfStmt:
+					for field := range assigned(n.Body, self) {
+						if mentions(n.Cond, self, field) {
+							found[kind+"."+field] = true
+						}
+					}
+				case *ast.AssignStmt:
+					for field := range assigned(n, self) {
+						if mentions(n.Rhs[0], self, field) {
+							found[kind+"."+field] = true
+						}
 					}
 				}
 				return true
 			})
 		}
 	}
+	return found
+}
+
+// assigned are the fields of self that n assigns to.
+func assigned(n ast.Node, self string) map[string]bool {
+	fields := map[string]bool{}
+	ast.Inspect(n, func(n ast.Node) bool {
+		if assign, ok := n.(*ast.AssignStmt); ok {
+			for _, left := range assign.Lhs {
+				if sel, ok := left.(*ast.SelectorExpr); ok && rootName(sel.X) == self {
+					fields[sel.Sel.Name] = true
+				}
+			}
+		}
+		return true
+	})
+	return fields
+}
+
+func mentions(e ast.Expr, self, field string) bool {
+	found := false
+	ast.Inspect(e, func(n ast.Node) bool {
+		if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == field && rootName(sel.X) == self {
+			found = true
+		}
+		return true
+	})
 	return found
 }
 
