@@ -10,6 +10,20 @@ import (
 	"github.com/postrider/postrider/relay"
 )
 
+// History says how much of a delivered event is kept.
+type History string
+
+const (
+	// HistoryFull keeps the whole event: it can be replayed.
+	HistoryFull History = "full"
+	// HistoryHead leaves payload and headers out: such an event cannot be
+	// replayed.
+	HistoryHead History = "head"
+)
+
+// NoRetention as Config.Retention keeps no history: delivered rows are deleted.
+const NoRetention time.Duration = -1
+
 // Config says where the outbox is and how it is kept. Only URL is required.
 type Config struct {
 	// URL is "sqlite:FILE" or the file's name alone. The name is taken as it
@@ -17,29 +31,28 @@ type Config struct {
 	URL string
 	// Names are the names of the tables. Schema must be empty or "main".
 	Names outbox.Names
-	// Retention is how long delivered events are kept. Default 24h; negative
-	// keeps none, which is the fastest.
+	// Retention is how long delivered rows are kept in the history, at least
+	// 1 s. Default 24h; NoRetention keeps none.
 	Retention time.Duration
-	// History is what is kept of a delivered event: "full", or "head" for all
-	// but the payload. Default "full".
-	History string
+	// History is what is kept of a delivered row. Default HistoryFull.
+	History History
 	// DeadRetention is how long dead letters are kept. Default 0: for ever.
 	DeadRetention time.Duration
-	// Durable makes the settling of delivered events survive a power cut.
-	// Without it a power cut may bring some of the last seconds' events back,
-	// and they are sent again. Held events and dead letters always survive.
+	// DurableSettle waits for the disk when delivered rows are settled. Without
+	// it a power cut can bring back the rows settled since the last checkpoint,
+	// and they are published again. Held rows and dead letters always survive.
 	// Default false.
-	Durable bool
+	DurableSettle bool
 	// BusyTimeout is how long a statement waits for another process's write
 	// lock before it is tried anew. Default 5s.
 	BusyTimeout time.Duration
 	// PublishTimeout bounds the publish function of Compete. Its lease on the
 	// rows is twice that. Default 5s.
 	PublishTimeout time.Duration
-	// LongestRetry is the longest back-off that a relay of this outbox uses. A
-	// retry_at further ahead counts as due, so that a stepped clock delays
-	// nothing for long. Default 5m.
-	LongestRetry time.Duration
+	// MaxBackoff is the longest wait the relay gives a retry: a retry_at further
+	// ahead was written by a clock that has since been set back, and counts as
+	// due. Default 24h.
+	MaxBackoff time.Duration
 	// GoneAfter is how long a relay's beat must stand still, watched by this
 	// process, before its lease row is removed as a leftover. It is not the
 	// lease: relays evict each other long before. Default 1m.
@@ -52,21 +65,20 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Names = c.Names.WithDefaults(outbox.SQLite)
-	setDefault(&c.Retention, 24*time.Hour)
-	if c.History == "" {
-		c.History = "full"
-	}
-	setDefault(&c.BusyTimeout, 5*time.Second)
-	setDefault(&c.PublishTimeout, 5*time.Second)
-	setDefault(&c.LongestRetry, 5*time.Minute)
-	setDefault(&c.GoneAfter, time.Minute)
-	setDefault(&c.WakeInterval, 5*time.Millisecond)
+	set(&c.Retention, 24*time.Hour)
+	set(&c.History, HistoryFull)
+	set(&c.BusyTimeout, 5*time.Second)
+	set(&c.PublishTimeout, 5*time.Second)
+	set(&c.MaxBackoff, 24*time.Hour)
+	set(&c.GoneAfter, time.Minute)
+	set(&c.WakeInterval, 5*time.Millisecond)
 	return c
 }
 
-func setDefault(d *time.Duration, value time.Duration) {
-	if *d == 0 {
-		*d = value
+func set[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
 	}
 }
 
@@ -82,17 +94,20 @@ func (c Config) validate() error {
 		errs = append(errs, errors.New("url: NUL in the file's name"))
 	}
 	if c.Names.Schema != "main" {
-		errs = append(errs, fmt.Errorf("schema %q: SQLite has only %q", c.Names.Schema, "main"))
+		errs = append(errs, fmt.Errorf("schema: SQLite has only main, not %q", c.Names.Schema))
 	}
-	if c.History != "full" && c.History != "head" {
-		errs = append(errs, fmt.Errorf("history %q: want full or head", c.History))
+	if c.Retention != NoRetention && c.Retention < time.Second {
+		errs = append(errs, fmt.Errorf("retention: %v is below 1s and not NoRetention", c.Retention))
+	}
+	if c.History != HistoryFull && c.History != HistoryHead {
+		errs = append(errs, fmt.Errorf("history: %q is neither full nor head", c.History))
 	}
 	for name, d := range map[string]time.Duration{
 		"dead_retention": c.DeadRetention, "busy_timeout": c.BusyTimeout, "publish_timeout": c.PublishTimeout,
-		"longest_retry": c.LongestRetry, "gone_after": c.GoneAfter, "wake_interval": c.WakeInterval,
+		"max_backoff": c.MaxBackoff, "gone_after": c.GoneAfter, "wake_interval": c.WakeInterval,
 	} {
 		if d < 0 {
-			errs = append(errs, fmt.Errorf("%s %s: negative", name, d))
+			errs = append(errs, fmt.Errorf("%s: %v is negative", name, d))
 		}
 	}
 	return relay.Misconfigured(errors.Join(errs...))

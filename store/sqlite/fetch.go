@@ -25,7 +25,7 @@ import (
 const maxTopics = 1000
 
 // maxDue bounds Fetched.Due.
-const maxDue = 1000
+const maxDue = 256
 
 // topicCursor is where the next fetch begins, if the last one could not visit
 // every topic.
@@ -258,7 +258,7 @@ func (s *Store) waiting(ctx context.Context, tx *sql.Tx, q relay.FetchQuery, ms 
 	}
 	// What lies too far ahead was written by a clock that has since been set
 	// back, and counts as due.
-	far := ms + s.cfg.LongestRetry.Milliseconds()
+	far := ms + s.cfg.MaxBackoff.Milliseconds()
 	for _, span := range [][2]int64{{math.MinInt64, ms}, {far, math.MaxInt64}} {
 		if err := s.due(ctx, tx, q, span, out); err != nil {
 			return err

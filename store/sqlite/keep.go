@@ -17,7 +17,7 @@ const keepRows = 1000
 // of its statements.
 func (s *Store) Keep(ctx context.Context) (relay.Kept, error) {
 	var kept relay.Kept
-	retention := max(s.cfg.Retention, 0).Milliseconds()
+	retention := max(s.cfg.Retention, 0).Milliseconds() // NoRetention empties it
 	deadRetention := s.cfg.DeadRetention.Milliseconds()
 	var work bool
 	err := s.read(ctx, func(tx *sql.Tx) error {

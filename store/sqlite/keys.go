@@ -16,6 +16,24 @@ import (
 // Events without a key promise no order: each of them is a head, and one that
 // waits stops no other.
 
+// readBytes bounds the payloads of one ReadKeys.
+const readBytes = 16 << 20
+
+// budget is what was used of readBytes. The first row always fits.
+type budget struct {
+	used int
+	some bool
+}
+
+func (b *budget) fits(r relay.Row) bool {
+	if b.some && b.used+len(r.Payload) > readBytes {
+		return false
+	}
+	b.some = true
+	b.used += len(r.Payload)
+	return true
+}
+
 // heldRow is a row with its state.
 type heldRow struct {
 	relay.Row
@@ -40,8 +58,9 @@ func (s *Store) ReadKeys(ctx context.Context, keys []relay.Key, limit int) ([]re
 			return err
 		}
 		highest := map[string]int64{} // by topic
+		var left budget
 		for i, k := range keys {
-			if err := s.readKey(ctx, tx, k, limit, ms, &out[i]); err != nil {
+			if err := s.readKey(ctx, tx, k, limit, ms, &left, &out[i]); err != nil {
 				return err
 			}
 			if n := len(out[i].Rows); n > 0 && k.Key != "" {
@@ -55,11 +74,11 @@ func (s *Store) ReadKeys(ctx context.Context, keys []relay.Key, limit int) ([]re
 
 // readKey reads the held rows of one key. It stops reading at the bound, so a
 // key with a million rows costs no more than one with limit.
-func (s *Store) readKey(ctx context.Context, tx *sql.Tx, k relay.Key, limit int, ms int64, out *relay.KeyRead) error {
+func (s *Store) readKey(ctx context.Context, tx *sql.Tx, k relay.Key, limit int, ms int64, left *budget, out *relay.KeyRead) error {
 	*out = relay.KeyRead{Key: k, Open: true}
 	query, args := selectKey, []any{k.Topic, k.Key}
 	if k.Key == "" {
-		query, args = selectKeyless, []any{k.Topic, ms, ms + s.cfg.LongestRetry.Milliseconds()}
+		query, args = selectKeyless, []any{k.Topic, ms, ms + s.cfg.MaxBackoff.Milliseconds()}
 	}
 	rows, err := tx.QueryContext(ctx, s.sql(query), args...)
 	if err != nil {
@@ -77,9 +96,13 @@ func (s *Store) readKey(ctx context.Context, tx *sql.Tx, k relay.Key, limit int,
 			return err
 		}
 		if wait := s.wait(h, ms); h.held == relay.HeldBlocked || wait > 0 {
-			if out.More = len(out.Rows) > 0; !out.More {
+			if len(out.Rows) == 0 {
 				out.Blocked, out.Wait = h.held == relay.HeldBlocked, time.Duration(wait)*time.Millisecond
 			}
+			break
+		}
+		if !left.fits(h.Row) {
+			out.More = true
 			break
 		}
 		out.Rows = append(out.Rows, h.Row)
@@ -99,7 +122,7 @@ func (s *Store) readKey(ctx context.Context, tx *sql.Tx, k relay.Key, limit int,
 
 // wait is how many milliseconds a held row still waits.
 func (s *Store) wait(h heldRow, ms int64) int64 {
-	if h.held != relay.HeldRetry || h.retryAt <= ms || h.retryAt > ms+s.cfg.LongestRetry.Milliseconds() {
+	if h.held != relay.HeldRetry || h.retryAt <= ms || h.retryAt > ms+s.cfg.MaxBackoff.Milliseconds() {
 		return 0
 	}
 	return h.retryAt - ms
@@ -157,7 +180,7 @@ func (s *Store) HeldKeys(ctx context.Context, after relay.Key, limit int) (keys 
 		if err := tx.QueryRowContext(ctx, selectNow).Scan(&ms); err != nil {
 			return err
 		}
-		args := []any{after.Topic, after.Key, ms, ms + s.cfg.LongestRetry.Milliseconds(), limit + 1}
+		args := []any{after.Topic, after.Key, ms, ms + s.cfg.MaxBackoff.Milliseconds(), limit + 1}
 		keys, err = collect(ctx, tx, s.sql(selectHeldKeys), args, func(rows *sql.Rows) (k relay.Key, err error) {
 			return k, rows.Scan(&k.Topic, &k.Key)
 		})

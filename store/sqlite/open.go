@@ -12,12 +12,9 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/relay"
 )
-
-// schemaVersion is the version of the tables that this package was written
-// for. It also runs on the one before and the one after.
-const schemaVersion = 2
 
 const migrateUp = `run "postrider migrate up"`
 
@@ -95,8 +92,8 @@ func checkMode(ctx context.Context, tx *sql.Tx) error {
 }
 
 // checkTables finds out whether the tables are there, are ours and of a version
-// that this program can serve, and returns the version: that of the table that
-// the migrations keep, or 0 if they were made without it.
+// that this program can serve, and returns the version, or 0 if the tables do
+// not say it.
 func (s *Store) checkTables(ctx context.Context, tx *sql.Tx) (int, error) {
 	objects, err := readObjects(ctx, tx)
 	if err != nil {
@@ -116,17 +113,18 @@ func (s *Store) checkTables(ctx context.Context, tx *sql.Tx) (int, error) {
 			return 0, relay.Misconfigured(relay.Hint(err, migrateUp))
 		}
 	}
-	if _, ok := objects[prefix+"_schema"]; !ok {
+	if _, ok := objects[prefix+"_version"]; !ok {
 		return 0, nil
 	}
 	var version int
 	if err := tx.QueryRowContext(ctx, s.sql(selectSchemaVersion)).Scan(&version); err != nil {
 		return 0, err
 	}
-	if version < schemaVersion-1 || version > schemaVersion+1 {
-		err := fmt.Errorf("schema version %d: this program serves %d to %d", version, schemaVersion-1, schemaVersion+1)
+	const want = outbox.SchemaVersion
+	if version < want-1 || version > want+1 {
+		err := fmt.Errorf("schema version %d: this program serves %d to %d", version, max(want-1, 1), want+1)
 		hint := migrateUp
-		if version > schemaVersion {
+		if version > want {
 			hint = "use a newer postrider"
 		}
 		return version, relay.Misconfigured(relay.Hint(err, hint))
@@ -195,4 +193,3 @@ func collect[T any](ctx context.Context, tx *sql.Tx, query string, args []any, s
 	}
 	return all, rows.Err()
 }
-

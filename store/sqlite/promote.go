@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-
 )
 
 // Promote implements [relay.Store].
@@ -42,4 +41,3 @@ func (s *Store) promotable(ctx context.Context, limit int) (ids []int64, err err
 	})
 	return ids, err
 }
-

@@ -30,12 +30,11 @@ const (
 
 // Open: reads.
 const (
-	selectVersion = `SELECT sqlite_version()`
-	selectMode    = `PRAGMA journal_mode`
-	selectObjects = `SELECT name, coalesce(sql, '') FROM main.sqlite_schema WHERE type IN ('table', 'index')`
-	selectColumns = `SELECT name FROM pragma_table_info(?1)`
-	// The version table of the migrations: one row per applied version.
-	selectSchemaVersion = `SELECT coalesce(max(version_id), 0) FROM {{outbox_schema}} WHERE is_applied`
+	selectVersion       = `SELECT sqlite_version()`
+	selectMode          = `PRAGMA journal_mode`
+	selectObjects       = `SELECT name, coalesce(sql, '') FROM main.sqlite_schema WHERE type IN ('table', 'index')`
+	selectColumns       = `SELECT name FROM pragma_table_info(?1)`
+	selectSchemaVersion = `SELECT coalesce(max(version), 0) FROM {{version}}`
 )
 
 // Fetch: all read, in one snapshot.
@@ -134,15 +133,16 @@ const (
 	insertHistory = `INSERT INTO {{delivered}} (delivered_at, ` + moved + `)
 		SELECT ` + now + `, ` + moved + ` FROM {{outbox}} WHERE id IN (SELECT value FROM json_each(?1))`
 	insertHistoryHead = `INSERT INTO {{delivered}} (delivered_at, id, event_id, generation, topic, key, type,
-		schema_version, subject_version, content_type, headers, created_at, queued_at, available_at, held, retry_at,
+		schema_version, subject_version, content_type, created_at, queued_at, available_at, held, retry_at,
 		attempts, last_error)
 		SELECT ` + now + `, id, event_id, generation, topic, key, type, schema_version, subject_version, content_type,
-		headers, created_at, queued_at, available_at, held, retry_at, attempts, last_error
+		created_at, queued_at, available_at, held, retry_at, attempts, last_error
 		FROM {{outbox}} WHERE id IN (SELECT value FROM json_each(?1))`
 	deleteRows = `DELETE FROM {{outbox}} WHERE id IN (SELECT value FROM json_each(?1))`
 
-	updateHeld = `UPDATE {{outbox}} SET held = ?2, retry_at = ` + now + ` + ?3 WHERE id = ?1`
-	updateMark = `UPDATE {{outbox}} SET held = ?2, retry_at = ` + now + ` + ?3, attempts = ?4, last_error = ?5 WHERE id = ?1`
+	updateTried = `UPDATE {{outbox}} SET attempts = ?2, last_error = ?3 WHERE id = ?1`
+	updateHeld  = `UPDATE {{outbox}} SET held = ?2, retry_at = ` + now + ` + ?3 WHERE id = ?1`
+	updateMark  = `UPDATE {{outbox}} SET held = ?2, retry_at = ` + now + ` + ?3, attempts = ?4, last_error = ?5 WHERE id = ?1`
 
 	insertDead = `INSERT OR REPLACE INTO {{dead}} (id, event_id, generation, topic, key, type, schema_version,
 		subject_version, payload, content_type, headers, created_at, queued_at, available_at, held, retry_at,
@@ -195,15 +195,19 @@ const (
 		AND (owner IS NULL OR NOT EXISTS (SELECT 1 FROM {{relay}} r WHERE r.instance = {{name:lane}}.owner))`
 )
 
-// Competing claims: under the write lock.
+// Competing claims. The look for candidates reads; the rest is under the write
+// lock, by primary key.
 const (
-	// outbox_hot has the topic in front, so the oldest of all rows are found
-	// through the primary key. Rows of later schedules and held rows in front
-	// of them are read over.
-	selectClaim = `SELECT ` + row + `, o.held, CAST(coalesce(o.retry_at, 0) AS INTEGER) FROM {{outbox}} o NOT INDEXED
-		WHERE (o.held IS NULL AND (o.available_at IS NULL OR o.available_at <= ?1))
-			OR (o.held = 'retry' AND (o.retry_at <= ?1 OR o.retry_at > ?2))
-		ORDER BY o.id LIMIT ?3`
+	// claimable: due, and not held, or its retry or another's claim has run out.
+	claimable = `((o.held IS NULL AND (o.available_at IS NULL OR o.available_at <= ?2))
+		OR (o.held = 'retry' AND (o.retry_at <= ?2 OR o.retry_at > ?3)))`
+
+	// The table by its primary key, since the oldest of all topics are wanted:
+	// held and scheduled rows in front of them are passed over.
+	selectCandidates = `SELECT o.id FROM {{outbox}} o NOT INDEXED WHERE ` + claimable + ` ORDER BY o.id LIMIT ?1`
+
+	selectClaim = `SELECT ` + row + `, o.held, CAST(coalesce(o.retry_at, 0) AS INTEGER)
+		FROM json_each(?1) j CROSS JOIN {{outbox}} o ON o.id = j.value WHERE ` + claimable
 	updateClaimed = `UPDATE {{outbox}} SET held = 'retry', retry_at = ?2 WHERE id IN (SELECT value FROM json_each(?1))`
 	selectClaimed = `SELECT o.id FROM json_each(?1) j CROSS JOIN {{outbox}} o ON o.id = j.value
 		WHERE o.held = 'retry' AND o.retry_at = ?2`
@@ -212,14 +216,8 @@ const (
 
 // Report: reads, each bounded by a LIMIT.
 const (
-	selectReportTopics = `WITH RECURSIVE t(topic) AS (
-		SELECT (SELECT min(topic) FROM {{outbox}} INDEXED BY {{name:outbox_hot}} WHERE ` + hot + `)
-		UNION ALL
-		SELECT (SELECT o.topic FROM {{outbox}} o INDEXED BY {{name:outbox_hot}}
-			WHERE o.held IS NULL AND (o.available_at IS NULL OR o.available_at <= o.queued_at) AND o.topic > t.topic
-			ORDER BY o.topic LIMIT 1)
-		FROM t WHERE t.topic IS NOT NULL
-	) SELECT topic FROM t WHERE topic IS NOT NULL LIMIT ?1`
+	// Counts stop at their LIMIT; what they read of the table is nothing, or one
+	// row for the age.
 	selectHotCount = `SELECT count(*) FROM (SELECT 1 FROM {{outbox}} INDEXED BY {{name:outbox_hot}}
 		WHERE ` + hot + ` AND topic = ?1 LIMIT ?2)`
 	selectHotOldest = `SELECT CAST(queued_at AS INTEGER) FROM {{outbox}} INDEXED BY {{name:outbox_hot}}

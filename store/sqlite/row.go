@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"strconv"
-	"strings"
 
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/relay"
@@ -46,13 +44,12 @@ func scanRow(rows *sql.Rows, behind ...any) (relay.Row, error) {
 	return r, nil
 }
 
-// parseID reads an event id. SQLite takes any text for it; a text that is no
-// UUID stands for itself on the wire, and for settling is hashed to one. It
-// must not fail: one such row would stop the whole outbox.
+// parseID reads an event id. The table's CHECK sees to it that it is a UUID, but
+// a CHECK can be switched off, and one bad row must not stop the whole outbox:
+// it stands for itself on the wire, and for settling is hashed to an id.
 func parseID(text string) (id outbox.ID, isUUID bool) {
-	digits := strings.ReplaceAll(strings.Trim(text, "{}"), "-", "")
-	if raw, err := hex.DecodeString(digits); err == nil && len(raw) == len(id) {
-		return outbox.ID(raw), true
+	if id, err := outbox.ParseID(text); err == nil {
+		return id, true
 	}
 	sum := sha256.Sum256([]byte(text))
 	return outbox.ID(sum[:len(id)]), false

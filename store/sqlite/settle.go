@@ -37,28 +37,41 @@ func (s *Store) Settle(ctx context.Context, st relay.Settlement) (relay.Settled,
 	if len(st.Delivered)+len(st.Marks)+len(st.Dead) == 0 {
 		return relay.Settled{}, nil
 	}
-	out, err := s.settle(ctx, st, s.cfg.Retention > 0)
-	if failed, ok := errors.AsType[errHistory](err); ok {
-		if out, err = s.settle(ctx, st, false); err == nil || errors.Is(err, relay.ErrLeaseLost) {
-			out.History = fmt.Errorf("%w: %w", relay.ErrNoHistory, failed.error)
-		}
-	}
+	out, err := s.settle(ctx, st, func(context.Context, *sql.Tx) (relay.Settlement, error) { return st, nil })
 	return out, s.explain("settle events of outbox", err)
 }
 
-func (s *Store) settle(ctx context.Context, st relay.Settlement, history bool) (relay.Settled, error) {
+// settle settles what only returns, which is called inside the transaction. st
+// is everything that it may return.
+func (s *Store) settle(ctx context.Context, st relay.Settlement, only func(context.Context, *sql.Tx) (relay.Settlement, error)) (relay.Settled, error) {
+	durable := s.cfg.DurableSettle || len(st.Marks)+len(st.Dead) > 0
 	var out relay.Settled
 	var lost bool
-	durable := s.cfg.Durable || len(st.Marks)+len(st.Dead) > 0
-	err := s.write(ctx, durable, func(tx *sql.Tx) error {
-		var err error
-		out, lost, err = s.settleIn(ctx, tx, st, history)
-		return err
-	})
-	if err == nil && lost {
-		err = fmt.Errorf("dead letters of relay %q: %w", st.Fence.Instance, relay.ErrLeaseLost)
+	try := func(history bool) error {
+		return s.write(ctx, durable, func(tx *sql.Tx) error {
+			st, err := only(ctx, tx)
+			if err != nil {
+				return err
+			}
+			out, lost, err = s.settleIn(ctx, tx, st, history)
+			return err
+		})
 	}
-	return out, err
+	err := try(s.cfg.Retention != NoRetention)
+	failed, isHistory := errors.AsType[errHistory](err)
+	if isHistory {
+		err = try(false)
+	}
+	if err != nil {
+		return relay.Settled{}, err
+	}
+	if isHistory {
+		out.History = fmt.Errorf("%w: %w", relay.ErrNoHistory, failed.error)
+	}
+	if lost {
+		return out, fmt.Errorf("dead letters of relay %q: %w", st.Fence.Instance, relay.ErrLeaseLost)
+	}
+	return out, nil
 }
 
 // settleIn settles inside the caller's transaction.
@@ -153,7 +166,7 @@ func (s *Store) deliver(ctx context.Context, tx *sql.Tx, ids []int64, history bo
 	list := intList(ids)
 	if history {
 		copyRows := insertHistory
-		if s.cfg.History == "head" {
+		if s.cfg.History == HistoryHead {
 			copyRows = insertHistoryHead
 		}
 		if _, err := tx.ExecContext(ctx, s.sql(copyRows), list); err != nil {
@@ -168,36 +181,36 @@ func (s *Store) deliver(ctx context.Context, tx *sql.Tx, ids []int64, history bo
 }
 
 func (s *Store) mark(ctx context.Context, tx *sql.Tx, marks []relay.Mark, found rowsFound) (done int, err error) {
-	if len(marks) == 0 {
-		return 0, nil
+	prepared := map[string]*sql.Stmt{}
+	run := func(query string, args ...any) error {
+		stmt := prepared[query]
+		if stmt == nil {
+			if stmt, err = tx.PrepareContext(ctx, s.sql(query)); err != nil {
+				return err
+			}
+			prepared[query] = stmt // closed by the end of the transaction
+		}
+		_, err := stmt.ExecContext(ctx, args...)
+		return err
 	}
-	held, err := tx.PrepareContext(ctx, s.sql(updateHeld))
-	if err != nil {
-		return 0, err
-	}
-	defer held.Close() //nolint:errcheck // ends with the transaction
-	whole, err := tx.PrepareContext(ctx, s.sql(updateMark))
-	if err != nil {
-		return 0, err
-	}
-	defer whole.Close() //nolint:errcheck // ends with the transaction
 	for _, m := range marks {
 		if !found.has(m.Ref) {
 			continue
 		}
 		done++
-		id := m.ID.Int()
-		var state, after any // NULL
-		if m.Held != "" {
-			state = string(m.Held)
-		}
+		id, held := m.ID.Int(), string(m.Held)
+		var after any // NULL
 		if m.Held == relay.HeldRetry {
 			after = ceilMillis(m.After)
 		}
-		if m.Keep {
-			_, err = held.ExecContext(ctx, id, state, after)
-		} else {
-			_, err = whole.ExecContext(ctx, id, state, after, m.Attempts, nullable(m.Error))
+		switch {
+		case m.Held == "" && m.Keep:
+		case m.Held == "":
+			err = run(updateTried, id, m.Attempts, nullable(m.Error))
+		case m.Keep:
+			err = run(updateHeld, id, held, after)
+		default:
+			err = run(updateMark, id, held, after, m.Attempts, nullable(m.Error))
 		}
 		if err != nil {
 			return 0, err

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"sync"
 	"time"
-
-	"github.com/postrider/postrider/relay"
 )
 
 // How a sleeping relay notices an insert.
@@ -29,11 +27,18 @@ type bell struct {
 	rings map[*chan struct{}]struct{}
 }
 
-// arm reports whether somebody listens.
+// arm sets what the sleeper knows and reports whether somebody listens.
 func (b *bell) arm(d time.Duration, seq int64) bool {
 	b.Lock()
+	b.seen = seq
+	b.Unlock()
+	return b.extend(d)
+}
+
+func (b *bell) extend(d time.Duration) bool {
+	b.Lock()
 	defer b.Unlock()
-	b.until, b.seen = time.Now().Add(d), seq
+	b.until = time.Now().Add(d)
 	select {
 	case b.armed <- struct{}{}:
 	default:
@@ -85,19 +90,10 @@ func (s *Store) Ring() { s.bell.ringAll() }
 // armFor is how long Arm arms the bell.
 const armFor = time.Second
 
-// Arm implements [relay.Waker].
+// Arm implements [relay.Waker]. It rings for what came since the last fetch
+// that armed the bell or the last ring, so nothing falls between.
 func (s *Store) Arm(ctx context.Context) error {
-	s.bell.Lock()
-	seen, fresh := s.bell.seen, time.Now().Before(s.bell.until)
-	s.bell.Unlock()
-	if !fresh {
-		// What the sleeper has seen is what its last fetch saw, or more; the
-		// bell rings at once if there is something above.
-		s.mu.Lock()
-		seen = max(seen, 0)
-		s.mu.Unlock()
-	}
-	s.bell.arm(armFor, seen)
+	s.bell.extend(armFor)
 	return ctx.Err()
 }
 
@@ -154,5 +150,3 @@ func (s *Store) look(ctx context.Context) error {
 	}
 	return nil
 }
-
-var _ relay.Waker = (*Store)(nil)
