@@ -74,7 +74,7 @@ func (s *Store) Join(ctx context.Context, m relay.Member) (relay.Fence, error) {
 func (s *Store) Renew(ctx context.Context, f relay.Fence) ([]relay.Member, error) {
 	var members []relay.Member
 	err := s.write(ctx, false, func(tx *sql.Tx) error {
-		n, err := exec(ctx, tx, s.sql(updateBeat), f.Instance, f.Epoch)
+		n, err := execute(ctx, tx, s.sql(updateBeat), f.Instance, f.Epoch)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (s *Store) Claim(ctx context.Context, f relay.Fence, lanes relay.Lanes) (re
 		if lost {
 			return relay.ErrLeaseLost
 		}
-		n, err := exec(ctx, tx, s.sql(updateClaim), f.Instance, f.Epoch)
+		n, err := execute(ctx, tx, s.sql(updateClaim), f.Instance, f.Epoch)
 		if n > 0 {
 			got = relay.AllLanes
 		}
@@ -174,7 +174,7 @@ func (s *Store) members(ctx context.Context, tx *sql.Tx, first string) ([]relay.
 // removeRelay removes a lease row and frees its lane, if the row still has the
 // epoch and, unless beat is nil, the beat.
 func (s *Store) removeRelay(ctx context.Context, tx *sql.Tx, f relay.Fence, beat any) (bool, error) {
-	n, err := exec(ctx, tx, s.sql(deleteRelay), f.Instance, f.Epoch, beat)
+	n, err := execute(ctx, tx, s.sql(deleteRelay), f.Instance, f.Epoch, beat)
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -182,11 +182,11 @@ func (s *Store) removeRelay(ctx context.Context, tx *sql.Tx, f relay.Fence, beat
 }
 
 func (s *Store) free(ctx context.Context, tx *sql.Tx, instance string) error {
-	_, err := exec(ctx, tx, s.sql(updateFree), instance)
+	_, err := execute(ctx, tx, s.sql(updateFree), instance)
 	return err
 }
 
-func exec(ctx context.Context, tx *sql.Tx, query string, args ...any) (int64, error) {
+func execute(ctx context.Context, tx *sql.Tx, query string, args ...any) (int64, error) {
 	result, err := tx.ExecContext(ctx, query, args...)
 	if err != nil {
 		return 0, err
