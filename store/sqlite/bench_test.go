@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -65,8 +64,13 @@ func BenchmarkFetch(b *testing.B) {
 // BenchmarkBell is one look of the bell; BenchmarkIdle an empty fetch.
 func BenchmarkBell(b *testing.B) {
 	s, _ := newStore(b)
-	for range b.N {
-		if err := s.look(context.Background()); err != nil {
+	look, err := s.lookout(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer look.close()
+	for b.Loop() {
+		if _, err := look.sequence(); err != nil {
 			b.Fatal(err)
 		}
 	}

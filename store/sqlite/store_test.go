@@ -90,8 +90,9 @@ func TestS27_OneRowsDataStopsNobody(t *testing.T) {
 	}
 	var marks []relay.Mark
 	for _, r := range f.Rows {
-		marks = append(marks, relay.Mark{Ref: r.Ref, Held: relay.HeldRetry, Attempts: r.Attempts, Error: "\x00\xff" + strings.Repeat("x", 1<<20)})
+		marks = append(marks, relay.Mark{Ref: r.Ref, Held: relay.HeldRetry, Attempts: r.Attempts, Error: "\x00\xff"})
 	}
+	marks[0].Error = strings.Repeat("x", 1<<20)
 	if out := settle(t, s, relay.Settlement{Marks: marks}); out.Missed != 0 {
 		t.Errorf("%d of 100 not marked", out.Missed)
 	}
@@ -175,13 +176,12 @@ func TestFetch_TakesTurnsAndSkips(t *testing.T) {
 func TestFetch_VisitsEveryOfManyTopics(t *testing.T) {
 	t.Parallel()
 	s, db := newStore(t)
-	const topics = maxTopics*2 + 345
+	const topics = maxTopics + 345
 	mustExec(t, db, `WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i < ?)
 		INSERT INTO outbox (topic, payload) SELECT 't' || i, 'x' FROM c`, topics)
 	seen := map[string]bool{}
-	var skip []relay.RowID
-	for range 10 {
-		for _, r := range fetch(t, s, relay.FetchQuery{Rows: 1000, Skip: skip}).Rows {
+	for range 2 {
+		for _, r := range fetch(t, s, relay.FetchQuery{Rows: 1000}).Rows {
 			seen[r.Topic] = true
 		}
 	}
@@ -383,9 +383,8 @@ func TestPromote_NewIDsInTheOrderOfFallingDue(t *testing.T) {
 func TestKeep_RemovesWhatIsOlderThanItsRetention(t *testing.T) {
 	t.Parallel()
 	s, db := newStore(t, func(c *Config) { c.Retention, c.DeadRetention = time.Hour, time.Hour })
-	for range keepRows + 10 {
-		insert(t, db, "orders", "k", "x")
-	}
+	mustExec(t, db, `WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i < ?)
+		INSERT INTO outbox (topic, key, payload) SELECT 'orders', 'k', 'x' FROM c`, keepRows+10)
 	f := fetch(t, s, relay.FetchQuery{Rows: 5000})
 	settle(t, s, relay.Settlement{Delivered: refs(f.Rows[2:]), Dead: []relay.Death{{Ref: f.Rows[0].Ref}}})
 	if kept, err := s.Keep(t.Context()); err != nil || kept.Removed != 0 || kept.More {

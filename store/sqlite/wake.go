@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"sync"
 	"time"
@@ -64,6 +65,21 @@ func (b *bell) ringAll() {
 	}
 }
 
+func (b *bell) add(r *chan struct{}) {
+	b.Lock()
+	defer b.Unlock()
+	if b.rings == nil {
+		b.rings = map[*chan struct{}]struct{}{}
+	}
+	b.rings[r] = struct{}{}
+}
+
+func (b *bell) remove(r *chan struct{}) {
+	b.Lock()
+	defer b.Unlock()
+	delete(b.rings, r)
+}
+
 // noticed takes the sequence that was just read, and reports whether it rings.
 // It rings once for each arming.
 func (b *bell) noticed(seq int64) bool {
@@ -97,26 +113,25 @@ func (s *Store) Arm(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Listen implements [relay.Waker].
+// Listen implements [relay.Waker]. It has a connection of its own with the one
+// statement prepared: parsing it anew for each look would cost more than the
+// look.
 func (s *Store) Listen(ctx context.Context, ring func()) error {
 	rung := make(chan struct{}, 1)
-	s.bell.Lock()
-	if s.bell.rings == nil {
-		s.bell.rings = map[*chan struct{}]struct{}{}
+	s.bell.add(&rung)
+	defer s.bell.remove(&rung)
+	look, err := s.lookout(ctx)
+	if err != nil {
+		return s.explain("watch for new rows of outbox", err)
 	}
-	s.bell.rings[&rung] = struct{}{}
-	s.bell.Unlock()
-	defer func() {
-		s.bell.Lock()
-		delete(s.bell.rings, &rung)
-		s.bell.Unlock()
-	}()
-	tick := time.NewTicker(s.cfg.WakeInterval)
-	defer tick.Stop()
+	defer look.close()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		var look <-chan time.Time
+		var due <-chan time.Time
 		if s.bell.isArmed() {
-			look = tick.C
+			timer.Reset(s.cfg.WakeInterval)
+			due = timer.C
 		}
 		select {
 		case <-ctx.Done():
@@ -124,29 +139,59 @@ func (s *Store) Listen(ctx context.Context, ring func()) error {
 		case <-rung:
 			ring()
 		case <-s.bell.armed:
-		case <-look:
-			if err := s.look(ctx); err != nil && ctx.Err() == nil {
+			// The file is compared here and not at each look; whoever arms has
+			// just fetched, and that has noticed a new file first.
+			if p, err := s.connections(); err != nil || p != look.pool {
+				return s.explain("watch for new rows of outbox", errors.Join(errReplaced, err))
+			}
+		case <-due:
+			seq, err := look.sequence()
+			if err != nil && !isBusy(err) {
 				return s.explain("watch for new rows of outbox", err)
+			}
+			if err == nil && s.bell.noticed(seq) {
+				s.bell.ringAll()
 			}
 		}
 	}
 }
 
-// look rings if rows came. A file that is briefly locked is looked at again.
-func (s *Store) look(ctx context.Context) error {
+var errReplaced = errors.New("database file replaced")
+
+// lookout reads the sequence.
+type lookout struct {
+	pool *pool
+	conn *sql.Conn
+	stmt *sql.Stmt
+	name string
+}
+
+func (s *Store) lookout(ctx context.Context) (*lookout, error) {
 	p, err := s.connections()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	seq, err := s.sequence(ctx, p.read)
+	conn, err := p.read.Conn(ctx)
 	if err != nil {
-		if isBusy(err) || errors.Is(err, context.Canceled) {
-			return nil
-		}
-		return err
+		return nil, err
 	}
-	if s.bell.noticed(seq) {
-		s.bell.ringAll()
+	stmt, err := conn.PrepareContext(ctx, selectSequence)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
 	}
-	return nil
+	return &lookout{p, conn, stmt, s.cfg.Names.Table}, nil
+}
+
+// sequence has no context: watching one takes a goroutine for each look, which
+// costs more than the look. In WAL mode a reader does not wait for a writer.
+func (l *lookout) sequence() (seq int64, err error) {
+	if err = l.stmt.QueryRow(l.name).Scan(&seq); errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return seq, err
+}
+
+func (l *lookout) close() {
+	l.stmt.Close() //nolint:errcheck // a reader has nothing to lose
+	l.conn.Close() //nolint:errcheck // the same
 }
