@@ -156,3 +156,44 @@ func publishAsync(t testing.TB, js jetstream.JetStream, events []relay.Event) {
 		}
 	}
 }
+
+func contextWithTimeout(t testing.TB, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), d)
+}
+
+// watch subscribes without JetStream; the result says what came, after a round
+// trip that everything published before has passed.
+func watch(t testing.TB, url string, subjects ...string) func() []string {
+	t.Helper()
+	nc, err := natsgo.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	var subs []*natsgo.Subscription
+	for _, s := range subjects {
+		sub, err := nc.SubscribeSync(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		subs = append(subs, sub)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return func() (got []string) {
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		for _, sub := range subs {
+			for {
+				msg, err := sub.NextMsg(time.Millisecond)
+				if err != nil {
+					break
+				}
+				got = append(got, msg.Subject)
+			}
+		}
+		return got
+	}
+}
