@@ -8,7 +8,8 @@ import (
 )
 
 // Store reads and settles the events of one outbox. Safe for concurrent use;
-// the relay runs at most three of its methods at once.
+// the relay runs at most four of its methods at once (a fetch, a settle, the
+// lease and one more).
 //
 // A store does not retry, sleep or log. Every time it returns is the
 // database's own clock; every time it is given is a distance from that clock's
@@ -23,24 +24,34 @@ type Store interface {
 	// Fetch returns, from one snapshot, per topic the lowest pending due rows
 	// that are not in q.Skip, ascending per topic and fair between topics. Rows
 	// of a closed key are not among Rows: those that are not held yet come in
-	// Closed. It reads only, but for the doorbell.
+	// Closed. Rows with an empty key are never of a closed key. It reads only,
+	// but for the doorbell.
 	Fetch(ctx context.Context, q FetchQuery) (Fetched, error)
 
 	// ReadKeys reads closed keys, each in the same one snapshot: its held rows
 	// in order, up to limit, nothing before the lowest row's retry_at, nothing
 	// at all while its lowest row is blocked, and stopping before the lowest
 	// due row of the key that is not held. The result is in the order of keys.
+	//
+	// Rows with an empty key are independent and never closed: for Key{Topic: t}
+	// it returns the held rows without a key whose retry_at has come, whatever
+	// state the others are in, and Open is true when there is none.
+	//
+	// The payloads of one call are bounded by 16 MiB together, but at least one
+	// row is returned if any may be; what was cut is said by More.
 	ReadKeys(ctx context.Context, keys []Key, limit int) ([]KeyRead, error)
 
 	// HeldKeys pages through the closed keys that nobody may be waiting for:
 	// those whose lowest held row is neither blocked nor waiting for a later
 	// retry_at. It returns up to limit of them in (topic, key) order after
-	// the given one, and whether there is more. A relay calls it after it
+	// the given one, and whether there is more; Key{Topic: t} if a held row
+	// without a key is due. A relay calls it after it
 	// gained lanes, and slowly all the time.
 	HeldKeys(ctx context.Context, after Key, limit int) (keys []Key, more bool, err error)
 
 	// Settle records outcomes. A row is changed only if its id, event id and
-	// generation are all as named; others are left alone and counted in Missed.
+	// generation are all as named; others are left alone and counted in Missed,
+	// and so are dead letters whose fence is not live.
 	// Delivered rows are as durable as the store is configured to make them;
 	// marks and dead letters always are. When Settle returns nil, all is
 	// committed; on an error, what was done is unknown and everything may be
@@ -166,7 +177,9 @@ type Fetched struct {
 	// More says that a bound cut the result: fetch again at once.
 	More bool
 	// Due are closed keys whose head's retry_at has come (bounded; the
-	// earliest first).
+	// earliest first), of the asked lanes and topics only, so that those of a
+	// paused destination do not crowd out the rest; Key{Topic: t} for rows
+	// without a key.
 	Due []Key
 	// Scheduled says that scheduled rows fell due: call Promote.
 	Scheduled bool
@@ -222,10 +235,12 @@ type Settlement struct {
 // not increments, so that a mark can be repeated.
 type Mark struct {
 	Ref
-	Held     Held          // "" leaves the row unheld: only attempts and error change
+	Held     Held          // "" leaves held and retry_at as they are
 	After    time.Duration // retry_at = now + After, for HeldRetry
 	Attempts int
-	// Keep leaves attempts and last_error as they are (for HeldBehind).
+	// Keep leaves attempts and last_error as they are (for HeldBehind, which
+	// changes nothing at all on a row that is held already: a late mark of
+	// another relay must not un-block it).
 	Keep  bool
 	Error string // sanitised and cut by the store's caller to 1,000 bytes of UTF-8
 }
