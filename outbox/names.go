@@ -39,7 +39,7 @@ func (n Names) WithDefaults(d Dialect) Names {
 
 // Expand replaces the names in double braces of a statement or a migration:
 // {{outbox}}, {{delivered}}, {{dead}}, {{relay}}, {{lane}}, {{control}},
-// {{health}}, {{write}}, {{bell}}, {{ring}} and {{inbox}} become quoted,
+// {{version}}, {{health}}, {{write}}, {{bell}}, {{ring}} and {{inbox}} become quoted,
 // schema-qualified names; {{outbox_x}} and {{delivered_0}} to {{delivered_7}}
 // likewise; with "name:" before them they are quoted but not qualified, and
 // {{schema}} is the quoted schema.
@@ -87,7 +87,7 @@ func (n Names) bare(token string) string {
 		return n.Table
 	case "inbox":
 		return n.Inbox
-	case "delivered", "dead", "relay", "lane", "control", "health", "write", "bell", "ring":
+	case "delivered", "dead", "relay", "lane", "control", "version", "health", "write", "bell", "ring":
 		return n.Prefix + "_" + token
 	}
 	if suffix, ok := strings.CutPrefix(token, "delivered_"); ok {

@@ -176,8 +176,9 @@ type Fetched struct {
 	// More says that a bound cut the result: fetch again at once.
 	More bool
 	// Due are closed keys whose head's retry_at has come (bounded; the
-	// earliest first), of the asked lanes only; Key{Topic: t} for rows without
-	// a key.
+	// earliest first), of the asked lanes and topics only, so that those of a
+	// paused destination do not crowd out the rest; Key{Topic: t} for rows
+	// without a key.
 	Due []Key
 	// Scheduled says that scheduled rows fell due: call Promote.
 	Scheduled bool
@@ -233,7 +234,7 @@ type Settlement struct {
 // not increments, so that a mark can be repeated.
 type Mark struct {
 	Ref
-	Held     Held          // "" leaves the row unheld: only attempts and error change
+	Held     Held          // "" leaves held and retry_at as they are
 	After    time.Duration // retry_at = now + After, for HeldRetry
 	Attempts int
 	// Keep leaves attempts and last_error as they are (for HeldBehind).

@@ -5,6 +5,9 @@
 -- quoted bare name, {{doorbell}} is auto, on or off.
 
 -- +goose Up
+-- A migration that waits for a lock makes every writer behind it wait, so it
+-- gives up soon and is run again.
+SET LOCAL lock_timeout = '3s';
 
 -- Only what is pending: settling moves a row to the history, so the table is
 -- nearly empty in a healthy system and its indexes stay small.
@@ -139,6 +142,13 @@ CREATE TABLE {{control}} (
     PRIMARY KEY (kind, name)
 );
 
+-- The version of these tables, whatever tool ran this file: every tool keeps
+-- its own list elsewhere, and a relay has to know what it meets.
+CREATE TABLE {{version}} (
+    version integer PRIMARY KEY
+);
+INSERT INTO {{version}} (version) VALUES (1);
+
 -- Monitoring with SQL alone, also when no relay runs.
 CREATE VIEW {{health}} AS
 SELECT coalesce(o.topic, d.topic)                AS topic,
@@ -163,33 +173,33 @@ FULL JOIN (SELECT topic, count(*) AS dead_events FROM {{dead}} GROUP BY topic) d
 -- back with RETURNING, which would need SELECT.
 -- +goose StatementBegin
 CREATE FUNCTION {{write}}(topic text, key text, type text, payload bytea, headers jsonb DEFAULT NULL) RETURNS uuid
-    LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog AS $postrider$
 DECLARE made uuid := gen_random_uuid();
 BEGIN
     INSERT INTO {{outbox}} (event_id, topic, key, type, payload, content_type, headers)
     VALUES (made, $1, coalesce($2, ''), $3, $4, 'application/octet-stream', $5);
     RETURN made;
-END $$;
+END $postrider$;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE FUNCTION {{write}}(topic text, key text, type text, payload jsonb, headers jsonb DEFAULT NULL) RETURNS uuid
-    LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog AS $postrider$
 DECLARE made uuid := gen_random_uuid();
 BEGIN
     INSERT INTO {{outbox}} (event_id, topic, key, type, payload, headers)
     VALUES (made, $1, coalesce($2, ''), $3, convert_to($4::text, 'UTF8'), $5);
     RETURN made;
-END $$;
+END $postrider$;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE FUNCTION {{write}}(topic text, key text, type text, payload text, headers jsonb DEFAULT NULL) RETURNS uuid
-    LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+    LANGUAGE plpgsql SET search_path = pg_catalog AS $postrider$
 DECLARE made uuid := gen_random_uuid();
 BEGIN
     INSERT INTO {{outbox}} (event_id, topic, key, type, payload, headers)
     VALUES (made, $1, coalesce($2, ''), $3, convert_to($4, 'UTF8'), $5);
     RETURN made;
-END $$;
+END $postrider$;
 -- +goose StatementEnd
 
 -- The doorbell. The sequence's value is the time, in milliseconds since 1970,
@@ -200,7 +210,7 @@ END $$;
 CREATE SEQUENCE {{bell}} AS bigint MINVALUE 0 START 0;
 -- +goose StatementBegin
 CREATE FUNCTION {{ring}}() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $postrider$
 DECLARE
     asleep bigint := (SELECT last_value FROM {{bell}});
     moment bigint := (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
@@ -209,21 +219,22 @@ BEGIN
         PERFORM pg_notify('postrider_' || TG_RELID::text, '');
     END IF;
     RETURN NULL;
-END $$;
+END $postrider$;
 -- +goose StatementEnd
 -- NOTIFY forbids PREPARE TRANSACTION, so the trigger is left out where the
 -- server allows two-phase commit, unless it is asked for.
 -- +goose StatementBegin
-DO $$ BEGIN
+DO $postrider$ BEGIN
     IF '{{doorbell}}' = 'on'
        OR ('{{doorbell}}' = 'auto' AND current_setting('max_prepared_transactions')::int = 0) THEN
         CREATE TRIGGER {{name:outbox_bell}} AFTER INSERT ON {{outbox}}
             FOR EACH STATEMENT EXECUTE FUNCTION {{ring}}();
     END IF;
-END $$;
+END $postrider$;
 -- +goose StatementEnd
 
 -- +goose Down
+SET LOCAL lock_timeout = '3s';
 DROP VIEW {{health}};
 DROP FUNCTION {{write}}(text, text, text, bytea, jsonb);
 DROP FUNCTION {{write}}(text, text, text, jsonb, jsonb);
@@ -236,3 +247,4 @@ DROP TABLE {{dead}};
 DROP TABLE {{relay}};
 DROP TABLE {{lane}};
 DROP TABLE {{control}};
+DROP TABLE {{version}};

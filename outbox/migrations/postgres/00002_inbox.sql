@@ -2,6 +2,7 @@
 -- consumer's own transaction.
 
 -- +goose Up
+SET LOCAL lock_timeout = '3s';
 CREATE TABLE {{inbox}} (
     consumer   text        NOT NULL,
     identity   text        NOT NULL,
@@ -10,4 +11,5 @@ CREATE TABLE {{inbox}} (
 );
 
 -- +goose Down
+SET LOCAL lock_timeout = '3s';
 DROP TABLE {{inbox}};

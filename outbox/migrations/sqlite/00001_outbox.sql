@@ -13,7 +13,7 @@ CREATE TABLE {{outbox}} (
     id              INTEGER PRIMARY KEY AUTOINCREMENT,
     event_id        TEXT    NOT NULL DEFAULT (lower(
                         substr(hex(randomblob(4)), 1, 8) || '-' || substr(hex(randomblob(2)), 1, 4) || '-4' ||
-                        substr(hex(randomblob(2)), 2, 3) || '-' || substr('89ab', 1 + (abs(random()) % 4), 1) ||
+                        substr(hex(randomblob(2)), 2, 3) || '-' || substr('89ab', 1 + (random() & 3), 1) ||
                         substr(hex(randomblob(2)), 2, 3) || '-' || hex(randomblob(6)))),
     generation      INTEGER NOT NULL DEFAULT 0,
     topic           TEXT    NOT NULL,
@@ -31,6 +31,9 @@ CREATE TABLE {{outbox}} (
     retry_at        INTEGER,
     attempts        INTEGER NOT NULL DEFAULT 0,
     last_error      TEXT,
+    -- Lower case: SQLite has no uuid type, and ids are compared as text.
+    CONSTRAINT {{name:outbox_event_id_uuid}} CHECK (length(event_id) = 36
+        AND event_id GLOB '????????-????-????-????-????????????' AND event_id NOT GLOB '*[^0-9a-f-]*'),
     CONSTRAINT {{name:outbox_topic_length}} CHECK (length(CAST(topic AS BLOB)) BETWEEN 1 AND 255),
     CONSTRAINT {{name:outbox_key_length}} CHECK (length(CAST(key AS BLOB)) <= 1024),
     CONSTRAINT {{name:outbox_headers_object}} CHECK (headers IS NULL OR json_type(headers) = 'object'),
@@ -129,10 +132,40 @@ CREATE TABLE {{control}} (
     PRIMARY KEY (kind, name)
 );
 
+-- The version of these tables, whatever tool ran this file: every tool keeps
+-- its own list elsewhere, and a relay has to know what it meets.
+CREATE TABLE {{version}} (
+    version INTEGER PRIMARY KEY
+);
+INSERT INTO {{version}} (version) VALUES (1);
+
+-- Monitoring with SQL alone, also when no relay runs. A view may not name its
+-- own schema where the file is attached under another name, and old libraries
+-- have no FULL JOIN.
+CREATE VIEW {{health}} AS
+SELECT topic,
+       sum(pending)                                  AS pending_events,
+       max(0.0, coalesce(max(age), 0.0))             AS oldest_pending_seconds,
+       sum(held)                                     AS held_events,
+       sum(scheduled)                                AS scheduled_events,
+       sum(dead)                                     AS dead_events
+FROM (
+    SELECT topic, is_due AS pending, CASE WHEN is_due THEN (moment - max(queued_at, coalesce(available_at, 0))) / 1000.0 END AS age,
+           held IS NOT NULL AS held, NOT is_due AS scheduled, 0 AS dead
+    FROM (SELECT *, available_at IS NULL OR available_at <= moment AS is_due
+          FROM {{name:outbox}},
+               (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS moment))
+    UNION ALL
+    SELECT topic, 0, NULL, 0, 0, 1 FROM {{name:dead}}
+)
+GROUP BY topic;
+
 -- +goose Down
+DROP VIEW {{health}};
 DROP TABLE {{outbox}};
 DROP TABLE {{delivered}};
 DROP TABLE {{dead}};
 DROP TABLE {{relay}};
 DROP TABLE {{lane}};
 DROP TABLE {{control}};
+DROP TABLE {{version}};
