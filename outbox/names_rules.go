@@ -34,8 +34,8 @@ func (n Names) Validate(d Dialect) error {
 		limit       int
 	}{
 		{"Schema", n.Schema, maxIdentifier},
-		{"Table", n.Table, maxIdentifier},
 		{"Prefix", n.Prefix, maxIdentifier - longestTail()},
+		{"Table", n.Table, maxIdentifier},
 		{"Inbox", n.Inbox, maxIdentifier},
 	} {
 		if reason := nameProblem(f.name, f.limit); reason != "" {

@@ -1,8 +1,4 @@
 -- The outbox, its history, its dead letters and the relays' own tables.
---
--- Names in double braces are replaced before the file is run or printed:
--- {{outbox}} and the like are quoted and schema-qualified, {{name:x}} is a
--- quoted bare name, {{doorbell}} is auto, on or off.
 
 -- +goose Up
 -- A migration that waits for a lock makes every writer behind it wait, so it

@@ -1,6 +1,5 @@
 -- The outbox, its history, its dead letters and the relays' own tables.
 --
--- Names in double braces are replaced before the file is run or printed.
 -- Times are UTC milliseconds since 1970, by the database library's own clock;
 -- julianday() is used because old SQLite libraries of other languages have no
 -- unixepoch('subsec').
