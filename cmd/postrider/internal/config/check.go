@@ -16,6 +16,9 @@ type Known struct {
 	Databases, Brokers []string
 	// Metrics are the names of the metrics with the labels of each.
 	Metrics map[string][]string
+	// Names checks the names of a database's tables against what this kind of
+	// database allows. May be nil.
+	Names func(scheme string, d Database) error
 }
 
 // namePattern is what names may be made of: they stand in metrics, in log lines
@@ -60,6 +63,11 @@ func (c *Config) checkDatabases(known Known, problems *Problems) {
 		positive(d.SweepInterval, path+".sweep_interval", problems)
 		if d.Prefix == "" {
 			problems.add(path+".prefix", "empty")
+		}
+		if scheme != "" && known.Names != nil {
+			if err := known.Names(scheme, *d); err != nil {
+				problems.add(path, "%v", err)
+			}
 		}
 	}
 }

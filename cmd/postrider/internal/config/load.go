@@ -20,6 +20,8 @@ type Sources struct {
 	File string
 	// Database and Broker are the values of --database and --broker.
 	Database, Broker string
+	// Schema, Table and Prefix are flags for the names of the only database.
+	Schema, Table, Prefix string
 	// Env is the environment, as os.Environ has it.
 	Env []string
 	// Search are the files looked for when neither File nor POSTRIDER_CONFIG
@@ -64,7 +66,7 @@ func Load(s Sources, known Known) (*Config, error) {
 	expand(tree, "", lookup, problems)
 	c := new(Config)
 	decode(tree, reflect.ValueOf(c).Elem(), "", problems)
-	overlay(c, "--database", s.Database, "--broker", s.Broker, lookup, problems)
+	c.overlay(s, lookup, problems)
 	c.check(known, problems)
 	if err := problems.err(); err != nil {
 		return nil, err

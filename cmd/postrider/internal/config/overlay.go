@@ -2,39 +2,55 @@ package config
 
 import "strings"
 
-// overlay applies --database and --broker, or the variables POSTRIDER_DATABASE
-// and POSTRIDER_BROKER. They suffice without a file. Beside a file, the database
+// overlay applies the flags, or the variables POSTRIDER_DATABASE and
+// POSTRIDER_BROKER. They suffice without a file. Beside a file, the database
 // takes the place of the URL of the file's only one, with all its other
 // settings; the broker is the one that is named default.
-func overlay(c *Config, databaseFlag, database, brokerFlag, broker string,
-	lookup func(string) (string, bool), problems *Problems,
-) {
-	if database == "" {
-		databaseFlag = "POSTRIDER_DATABASE"
-		database, _ = lookup(databaseFlag)
+func (c *Config) overlay(s Sources, lookup func(string) (string, bool), problems *Problems) {
+	database, from := firstOf(s.Database, "--database", "POSTRIDER_DATABASE", lookup)
+	if database != "" && len(c.Databases) == 0 {
+		c.Databases = []Database{defaults[Database]()}
 	}
-	if broker == "" {
-		brokerFlag = "POSTRIDER_BROKER"
-		broker, _ = lookup(brokerFlag)
-	}
+	names := s.Schema + s.Table + s.Prefix
 	switch {
-	case database == "":
+	case database == "" && names == "":
 	case len(c.Databases) > 1:
-		problems.add("databases", "%s sets the URL of one database, and there are %d (set POSTRIDER_DATABASES__0__URL and so on)",
-			databaseFlag, len(c.Databases))
-	default:
-		if len(c.Databases) == 0 {
-			c.Databases = []Database{defaults[Database]()}
+		if database == "" {
+			from = "--schema, --table or --prefix"
 		}
+		problems.add("databases", "%s is for one database, and there are %d (set POSTRIDER_DATABASES__0__URL and the like)",
+			from, len(c.Databases))
+	case len(c.Databases) == 1:
 		d := &c.Databases[0]
-		d.URL, d.URLFile = urlOrFile(database)
-		d.DirectURL, d.DirectURLFile = "", ""
+		if database != "" {
+			d.URL, d.URLFile = urlOrFile(database)
+			d.DirectURL, d.DirectURLFile = "", ""
+		}
+		d.Schema = orElse(s.Schema, d.Schema)
+		d.Table = orElse(s.Table, d.Table)
+		d.Prefix = orElse(s.Prefix, d.Prefix)
 	}
-	if broker != "" {
+	if broker, _ := firstOf(s.Broker, "--broker", "POSTRIDER_BROKER", lookup); broker != "" {
 		b := defaults[Broker]()
 		b.URL, b.URLFile = urlOrFile(broker)
 		c.putBroker(b)
 	}
+}
+
+// firstOf returns a flag's value or else a variable's, and where it is from.
+func firstOf(flag, flagName, variable string, lookup func(string) (string, bool)) (value, from string) {
+	if flag != "" {
+		return flag, flagName
+	}
+	value, _ = lookup(variable)
+	return value, variable
+}
+
+func orElse(value, fallback string) string {
+	if value == "" {
+		return fallback
+	}
+	return value
 }
 
 func (c *Config) putBroker(b Broker) {

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"encoding/json"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -56,14 +58,37 @@ func (s *Scrubber) addUserinfo(text string) {
 	}
 }
 
-// Add remembers one secret.
+// AddOptions remembers the values of a broker's options that may be secret.
+func (s *Scrubber) AddOptions(options map[string]any) {
+	for name, value := range options {
+		switch v := value.(type) {
+		case map[string]any:
+			s.AddOptions(v)
+		case string:
+			if strings.Contains(v, "://") {
+				s.AddURL(v)
+			}
+			if IsSecretName(name) {
+				s.Add(v)
+			}
+		}
+	}
+}
+
+// Add remembers one secret, in the spellings in which it may come back: as it
+// is, percent-encoded, and inside a quoted text.
 func (s *Scrubber) Add(secret string) {
 	if len(secret) < shortest {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, spelling := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret)} {
+	quoted := strconv.Quote(secret)
+	inJSON, _ := json.Marshal(secret) // a text always encodes
+	for _, spelling := range []string{
+		secret, url.QueryEscape(secret), url.PathEscape(secret),
+		url.UserPassword("", secret).String()[1:], quoted[1 : len(quoted)-1], string(inJSON[1 : len(inJSON)-1]),
+	} {
 		if !slices.Contains(s.secrets, spelling) {
 			s.secrets = append(s.secrets, spelling)
 		}
