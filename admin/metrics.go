@@ -153,4 +153,3 @@ func unix(t time.Time) float64 {
 	}
 	return float64(t.UnixMilli()) / 1000
 }
-

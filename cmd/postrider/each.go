@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/postrider/postrider/cmd/postrider/internal/config"
 	"github.com/postrider/postrider/relay"
@@ -44,11 +45,16 @@ func explain(d config.Database, err error) error {
 	if hint == "" {
 		hint = hintFor(d, err)
 	}
-	err = fmt.Errorf("database %q: %w", d.Name, err)
+	err = fmt.Errorf("database %q: %s", d.Name, trimName(d, err))
 	if hint == "" {
 		return err
 	}
 	return relay.Hint(err, hint)
+}
+
+// trimName is an error's text without the database's name at its head.
+func trimName(d config.Database, err error) string {
+	return strings.TrimPrefix(err.Error(), fmt.Sprintf("database %q: ", d.Name))
 }
 
 func hintFor(d config.Database, err error) string {

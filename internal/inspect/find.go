@@ -3,11 +3,15 @@ package inspect
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/postrider/postrider/outbox"
 )
+
+// ErrNoID is returned by [Outbox.Find] for a text that is no id at all.
+var ErrNoID = errors.New("not an id: neither a UUID nor the number of a row")
 
 // Event is where one event is and what is known of it; never its payload.
 type Event struct {
@@ -69,7 +73,7 @@ func (o Outbox) Find(ctx context.Context, id string) ([]Event, error) {
 	} else if parsed, err := outbox.ParseID(id); err == nil {
 		arg = parsed.String()
 	} else {
-		return nil, fmt.Errorf("%q is neither an event id (a UUID) nor the number of a row", id)
+		return nil, ErrNoID
 	}
 	var events []Event
 	for _, from := range []string{fromOutbox, fromDead, fromDelivered} {
@@ -132,4 +136,3 @@ func (o Outbox) events(ctx context.Context, query string, args ...any) ([]Event,
 	})
 	return events, err
 }
-

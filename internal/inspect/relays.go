@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"github.com/postrider/postrider/relay"
 )
@@ -113,4 +114,31 @@ func (o Outbox) Paused(ctx context.Context) ([]relay.Control, error) {
 		return err
 	})
 	return controls, err
+}
+
+// Silent reports whether a relay's beat stands still for the given time. A relay
+// raises it every fifth of its lease. It asks again and again, so that a living
+// relay is found at its next beat.
+func (o Outbox) Silent(ctx context.Context, instance string, within time.Duration) (bool, error) {
+	beat := func() (n int64, err error) {
+		err = o.each(ctx, "beat of a relay", "SELECT beat FROM {{relay}} WHERE instance = $1", []any{instance}, func(rows *sql.Rows) error {
+			return rows.Scan(&n)
+		})
+		return n, err
+	}
+	first, err := beat()
+	if err != nil {
+		return false, err
+	}
+	for end := time.Now().Add(within); time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(within / 20):
+		}
+		if now, err := beat(); err != nil || now != first {
+			return false, err
+		}
+	}
+	return true, nil
 }

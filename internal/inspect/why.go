@@ -19,6 +19,8 @@ type Reason struct {
 	Text string `json:"text"`
 	// Hint is what to do about it, or "".
 	Hint string `json:"hint,omitempty"`
+	// Relay is the instance of the relay that the reason is about, or "".
+	Relay string `json:"relay,omitempty"`
 }
 
 // Routed says whether any route takes the events of a topic. Why cannot know the
@@ -143,10 +145,10 @@ func (o Outbox) laneReason(ctx context.Context, e Event) (Reason, error) {
 	}
 	for _, r := range relays {
 		if r.Instance == owner {
-			return Reason{Code: "lane_owned", Text: fmt.Sprintf("lane %d is owned by relay %s on %s", lane, r.Instance, r.Host)}, nil
+			return Reason{Code: "lane_owned", Text: fmt.Sprintf("lane %d is owned by relay %s on %s", lane, r.Instance, r.Host), Relay: owner}, nil
 		}
 	}
-	return Reason{Code: "lane_owned", Text: fmt.Sprintf("lane %d is owned by relay %s, whose lease row is gone", lane, owner)}, nil
+	return Reason{Code: "lane_owned", Text: fmt.Sprintf("lane %d is owned by relay %s, whose lease row is gone", lane, owner), Relay: owner}, nil
 }
 
 func ago(s float64) string { return length(s) + " ago" }

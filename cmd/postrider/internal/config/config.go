@@ -105,3 +105,6 @@ type Log struct {
 	Format string `yaml:"format" default:"text" enum:"text,json" doc:"Form of a line."`
 	Keys   string `yaml:"keys" default:"hash" enum:"hash,plain" doc:"Ordering keys in the log: their hash, or as they are."`
 }
+
+// DefaultListen is where the admin listener is when nothing is said.
+func DefaultListen() string { return defaults[Admin]().Listen }

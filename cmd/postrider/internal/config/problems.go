@@ -50,6 +50,13 @@ func (p *Problems) Error() string {
 	return b.String()
 }
 
+// Add notes a problem that was found later: in what an adapter says of its
+// options.
+func (p *Problems) Add(path, text string) { p.List = append(p.List, Problem{path, text}) }
+
+// Err returns p in the file's order, or nil if nothing is wrong.
+func (p *Problems) Err() error { return p.err() }
+
 // add notes a problem, unless the value at the path could not even be read:
 // what then follows from its default says nothing new.
 func (p *Problems) add(path, format string, args ...any) {

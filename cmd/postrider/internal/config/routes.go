@@ -83,3 +83,31 @@ func checkTemplate(template, path string, problems *Problems) {
 		rest = tail
 	}
 }
+
+// Takes reports whether the route takes the events of a topic in a database. In
+// a pattern * matches any text.
+func (r Route) Takes(topic, database string) bool {
+	return (r.Database == "" || r.Database == database) && matches(r.Topic, topic)
+}
+
+// matches goes through the pattern's texts between the stars: the first is at
+// the topic's head, the last at its end, the others as early as they can be.
+func matches(pattern, topic string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == topic
+	}
+	topic, ok := strings.CutPrefix(topic, parts[0])
+	if !ok {
+		return false
+	}
+	last := len(parts) - 1
+	for _, part := range parts[1:last] {
+		at := strings.Index(topic, part)
+		if at < 0 {
+			return false
+		}
+		topic = topic[at+len(part):]
+	}
+	return strings.HasSuffix(topic, parts[last])
+}

@@ -24,29 +24,47 @@ func (b Broker) Connect() (string, error) {
 	return bare, err
 }
 
-// AllOptions are the broker's options together with those in its URL's query,
-// which win. Names are as written; a query's values are texts.
-func (b Broker) AllOptions() (map[string]any, error) {
+// AllOptions are the broker's options as texts, together with those in its
+// URL's query. The query wins: it is what a flag can say beside a file. A list is
+// joined with commas.
+func (b Broker) AllOptions() (map[string]string, error) {
 	text, err := secretOr(b.URL, b.URLFile)
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[string]any, len(b.Options))
+	all := make(map[string]string, len(b.Options))
 	for name, value := range b.Options {
-		all[name] = value
+		if all[name], err = optionText(value); err != nil {
+			return nil, fmt.Errorf("options.%s: %w", printable(name), err)
+		}
 	}
 	_, query, _ := strings.Cut(text, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, errors.New("options in the query of the URL: wrong percent-encoding")
+		return nil, errors.New("url: wrong percent-encoding in its options")
 	}
 	for name, value := range values {
-		if len(value) > 1 {
-			return nil, fmt.Errorf("option %s stands in the query of the URL twice", printable(name))
-		}
-		all[name] = value[0]
+		all[name] = strings.Join(value, ",")
 	}
 	return all, nil
+}
+
+func optionText(value any) (string, error) {
+	switch v := value.(type) {
+	case []any:
+		texts := make([]string, len(v))
+		for i := range v {
+			text, err := optionText(v[i])
+			if err != nil {
+				return "", err
+			}
+			texts[i] = text
+		}
+		return strings.Join(texts, ","), nil
+	case map[string]any:
+		return "", errors.New("a group of fields instead of a value")
+	}
+	return fmt.Sprint(value), nil
 }
 
 func secretOr(text, file string) (string, error) {

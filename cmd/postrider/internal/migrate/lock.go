@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -90,6 +91,11 @@ func (m *Migrator) holders(ctx context.Context) string {
 		return ""
 	}
 	return text
+}
+
+// likePrefix is a LIKE pattern of the names that begin so.
+func likePrefix(prefix string) string {
+	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(prefix) + "%"
 }
 
 // explain turns a lock timeout into words that say what to do.
