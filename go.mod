@@ -7,6 +7,7 @@ require (
 	github.com/nats-io/nats.go v1.55.0
 	github.com/postrider/postrider/outbox v0.1.0
 	modernc.org/sqlite v1.62.0
+	go.uber.org/goleak v1.3.0
 )
 
 require (
