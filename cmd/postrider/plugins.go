@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/postrider/postrider/broker/file"
 	"github.com/postrider/postrider/broker/nats"
 	"github.com/postrider/postrider/cmd/postrider/internal/config"
 	"github.com/postrider/postrider/outbox"
@@ -29,8 +30,10 @@ var databasePlugins = map[string]databasePlugin{
 
 // brokerPlugins are the brokers by the scheme of their URL.
 var brokerPlugins = map[string]brokerPlugin{
-	"nats": newNATS,
-	"tls":  newNATS,
+	"nats":   newNATS,
+	"tls":    newNATS,
+	"file":   newFile,
+	"stdout": newFile,
 }
 
 // databasePlugin is what the command needs of a kind of database.
@@ -141,4 +144,16 @@ func newNATS(b config.Broker, options map[string]string, _ io.Writer) (relay.Bro
 	cfg.URLFile = b.URLFile
 	cfg.TLS = nats.TLS{CAFile: b.TLS.CAFile, CertFile: b.TLS.CertFile, KeyFile: b.TLS.KeyFile}
 	return nats.New(cfg)
+}
+
+func newFile(b config.Broker, options map[string]string, stdout io.Writer) (relay.Broker, error) {
+	text, err := b.Connect()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := file.Parse(text, options, stdout)
+	if err != nil {
+		return nil, err
+	}
+	return file.New(cfg)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -61,6 +62,10 @@ again.`,
 	return cmd
 }
 
+// echo is the time in which a second signal is taken for the first one: a
+// supervisor that signals a process and its group sends it twice.
+const echo = 100 * time.Millisecond
+
 // untilStopped runs work with a context that the first signal ends. The second
 // signal does not wait for work.
 func (c *command) untilStopped(ctx context.Context, log *slog.Logger, work func(context.Context) error) error {
@@ -71,17 +76,20 @@ func (c *command) untilStopped(ctx context.Context, log *slog.Logger, work func(
 	defer signal.Stop(signals)
 	done := make(chan error, 1)
 	go func() { done <- work(ctx) }()
-	stopping := false
+	var first time.Time
 	for {
 		select {
 		case err := <-done:
 			return err
 		case s := <-signals:
-			if stopping {
+			if !first.IsZero() && time.Since(first) < echo {
+				continue
+			}
+			if !first.IsZero() {
 				log.Warn("stopped at once", "signal", s.String())
 				return silent(exitFailed)
 			}
-			stopping = true
+			first = time.Now()
 			log.Info("stopping: waiting for what is on its way", "signal", s.String())
 			stop()
 		}

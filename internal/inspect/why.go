@@ -139,16 +139,19 @@ func (o Outbox) laneReason(ctx context.Context, e Event) (Reason, error) {
 		return Reason{}, fmt.Errorf("event id: %w", err)
 	}
 	lane := relay.LaneOf(e.Key, id)
-	owner := lanes.OwnerOf(lane)
+	owner, name := lanes.OwnerOf(lane), fmt.Sprintf("lane %d", lane)
+	if len(lanes.Owner) == 1 {
+		name = "the outbox, which has one lane,"
+	}
 	if owner == "" {
-		return Reason{Code: "lane_free", Text: fmt.Sprintf("lane %d is owned by no relay right now", lane)}, nil
+		return Reason{Code: "lane_free", Text: name + " is owned by no relay right now"}, nil
 	}
 	for _, r := range relays {
 		if r.Instance == owner {
-			return Reason{Code: "lane_owned", Text: fmt.Sprintf("lane %d is owned by relay %s on %s", lane, r.Instance, r.Host), Relay: owner}, nil
+			return Reason{Code: "lane_owned", Text: fmt.Sprintf("%s is owned by relay %s on %s", name, r.Instance, r.Host), Relay: owner}, nil
 		}
 	}
-	return Reason{Code: "lane_owned", Text: fmt.Sprintf("lane %d is owned by relay %s, whose lease row is gone", lane, owner), Relay: owner}, nil
+	return Reason{Code: "lane_owned", Text: fmt.Sprintf("%s is owned by relay %s, whose lease row is gone", name, owner), Relay: owner}, nil
 }
 
 func ago(s float64) string { return length(s) + " ago" }

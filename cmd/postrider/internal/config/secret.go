@@ -25,26 +25,26 @@ func (b Broker) Connect() (string, error) {
 }
 
 // AllOptions are the broker's options as texts, together with those in its
-// URL's query. The query wins: it is what a flag can say beside a file. A list is
+// URL's query, which count where options does not say otherwise. A list is
 // joined with commas.
 func (b Broker) AllOptions() (map[string]string, error) {
 	text, err := secretOr(b.URL, b.URLFile)
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[string]string, len(b.Options))
-	for name, value := range b.Options {
-		if all[name], err = optionText(value); err != nil {
-			return nil, fmt.Errorf("options.%s: %w", printable(name), err)
-		}
-	}
 	_, query, _ := strings.Cut(text, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return nil, errors.New("url: wrong percent-encoding in its options")
 	}
+	all := make(map[string]string, len(b.Options)+len(values))
 	for name, value := range values {
 		all[name] = strings.Join(value, ",")
+	}
+	for name, value := range b.Options {
+		if all[name], err = optionText(value); err != nil {
+			return nil, fmt.Errorf("options.%s: %w", printable(name), err)
+		}
 	}
 	return all, nil
 }
