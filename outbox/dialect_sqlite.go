@@ -7,7 +7,8 @@ import (
 
 // SQLite takes many rows as one JSON array: 5,000 rows of VALUES would have
 // 50,000 parameters, and it allows 32,766. json_each reads the array front to
-// back, so the ids follow the order of the events.
+// back, so the ids follow the order of the events. An empty payload is spelled
+// out, because substr makes NULL, a tombstone, of an empty blob.
 var sqliteInserts = inserts{
 	one: `INSERT INTO {{outbox}}
     (event_id, topic, key, type, schema_version, subject_version, payload, content_type, headers, available_at)
@@ -16,7 +17,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     (event_id, topic, key, type, schema_version, subject_version, payload, content_type, headers, available_at)
 SELECT json_extract(e.value, '$[0]'), json_extract(e.value, '$[1]'), json_extract(e.value, '$[2]'),
        json_extract(e.value, '$[3]'), json_extract(e.value, '$[4]'), json_extract(e.value, '$[5]'),
-       substr(p.payload, json_extract(e.value, '$[6]'), json_extract(e.value, '$[7]')),
+       CASE json_extract(e.value, '$[7]') WHEN 0 THEN x''
+            ELSE substr(p.payload, json_extract(e.value, '$[6]'), json_extract(e.value, '$[7]')) END,
        json_extract(e.value, '$[8]'), json_extract(e.value, '$[9]'), json_extract(e.value, '$[10]')
 FROM (SELECT ? AS payload) AS p, json_each(?) AS e`,
 	oneArgs:  sqliteOne,

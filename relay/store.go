@@ -50,7 +50,8 @@ type Store interface {
 	HeldKeys(ctx context.Context, after Key, limit int) (keys []Key, more bool, err error)
 
 	// Settle records outcomes. A row is changed only if its id, event id and
-	// generation are all as named; others are left alone and counted in Missed.
+	// generation are all as named; others are left alone and counted in Missed,
+	// and so are dead letters whose fence is not live.
 	// Delivered rows are as durable as the store is configured to make them;
 	// marks and dead letters always are. When Settle returns nil, all is
 	// committed; on an error, what was done is unknown and everything may be
@@ -237,7 +238,9 @@ type Mark struct {
 	Held     Held          // "" leaves held and retry_at as they are
 	After    time.Duration // retry_at = now + After, for HeldRetry
 	Attempts int
-	// Keep leaves attempts and last_error as they are (for HeldBehind).
+	// Keep leaves attempts and last_error as they are (for HeldBehind, which
+	// changes nothing at all on a row that is held already: a late mark of
+	// another relay must not un-block it).
 	Keep  bool
 	Error string // sanitised and cut by the store's caller to 1,000 bytes of UTF-8
 }

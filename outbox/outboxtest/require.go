@@ -77,7 +77,7 @@ func read[R Rows](t testing.TB, q Querier[R], table string) []outbox.Event {
 
 func query[R Rows](ctx context.Context, q Querier[R], table string) (events []outbox.Event, err error) {
 	// Casts to text, because drivers scan uuid and jsonb each in their own way.
-	rows, err := q.QueryContext(ctx, `SELECT CAST(event_id AS text), topic, key, coalesce(type, ''), payload,
+	rows, err := q.QueryContext(ctx, `SELECT CAST(event_id AS text), topic, key, coalesce(type, ''), payload, payload IS NULL,
        content_type, coalesce(CAST(headers AS text), '{}'), coalesce(schema_version, 0), coalesce(subject_version, 0)
 FROM `+table+` ORDER BY id`)
 	if err != nil {
@@ -87,9 +87,13 @@ FROM `+table+` ORDER BY id`)
 	for rows.Next() {
 		var e outbox.Event
 		var id, headers string
-		if err := rows.Scan(&id, &e.Topic, &e.Key, &e.Type, &e.Payload,
+		var tombstone bool
+		if err := rows.Scan(&id, &e.Topic, &e.Key, &e.Type, &e.Payload, &tombstone,
 			&e.ContentType, &headers, &e.SchemaVersion, &e.SubjectVersion); err != nil {
 			return nil, err
+		}
+		if !tombstone && e.Payload == nil {
+			e.Payload = []byte{} // some drivers read an empty blob as nil
 		}
 		if e.ID, err = outbox.ParseID(id); err != nil {
 			return nil, err

@@ -1,0 +1,295 @@
+package relay
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// # Fetching
+//
+// A fetch asks for the lowest pending rows that are not in memory here. It
+// never asks for "id above the last one": ids are drawn at insert and become
+// visible at commit, so a lower id may appear later.
+//
+// Since fetches, calls and settles overlap, a reply tells of a moment that has
+// passed. Three things could go wrong, and each has its answer in view, which
+// collects what changed since the query was sent:
+//
+//   - a row was in flight when the query was sent and has been settled since:
+//     the reply may bring it again. It is in view.settled and is dropped.
+//   - a key was closed, opened or forgotten since: the reply may bring its later
+//     rows as if they were next. It is in view.touched; all its rows are
+//     dropped, and the next fetch brings them as they are then.
+//   - the rows are of a lane that is no longer ours: they are dropped.
+//
+// # When
+//
+// At once after a full fetch, after a ring of the doorbell, and when lanes were
+// gained. Otherwise after a delay that starts at firstDelay behind a fetch that
+// brought something and doubles with each that did not, up to poll_interval.
+// Where the store can ring, the pump goes to sleep instead (wake.go).
+type fetcher struct {
+	view       *view // the fetch on its way
+	sweep      *view // the one without floors beside it
+	again      bool  // fetch as soon as there is room
+	nextFetch  time.Time
+	delay      time.Duration
+	emptyFetch bool // the last fetch was sent after the last change and found nothing
+	change     int  // counts what may bring new rows into sight
+	fetchErrs  backoff
+	floor      floors
+	bellState
+	pausedByOperator map[[2]string]struct{}
+}
+
+// view is what changed since a fetch was sent.
+type view struct {
+	settled map[RowID]struct{}
+	touched map[Key]struct{}
+	change  int
+	query   FetchQuery
+	sent    time.Time
+}
+
+const firstDelay = 500 * time.Microsecond
+
+func (f *fetcher) reset() {
+	bell := f.bellState
+	bell.asleep, bell.ringing = false, false
+	*f = fetcher{again: true, bellState: bell}
+	f.fetchErrs = backoff{base: 50 * time.Millisecond, cap: 5 * time.Second}
+}
+
+// eachView calls do for the fetches on their way.
+func (f *fetcher) eachView(do func(*view)) {
+	if f.view != nil {
+		do(f.view)
+	}
+	if f.sweep != nil {
+		do(f.sweep)
+	}
+}
+
+// touch drops the rows of a key from the fetches on their way.
+func (p *pump) touch(k Key) {
+	p.change++
+	if k.Key == "" {
+		return // rows without a key do not wait for each other
+	}
+	p.eachView(func(v *view) { v.touched[k] = struct{}{} })
+}
+
+// noteSettled drops a row from the fetches on their way.
+func (p *pump) noteSettled(id RowID) {
+	p.eachView(func(v *view) { v.settled[id] = struct{}{} })
+}
+
+func (p *pump) stepFetch(now time.Time) {
+	if p.stopping || p.view != nil || !p.serves() || !p.mayPublish(now) {
+		return
+	}
+	rows, bytes := p.room()
+	if rows == 0 {
+		return // a settle makes room
+	}
+	if !p.again && !p.ringing && now.Before(p.nextFetch) {
+		p.wakeBy(p.nextFetch)
+		return
+	}
+	q := FetchQuery{
+		Lanes:   p.lanesToFetch(),
+		Skip:    p.inFlight(),
+		Without: p.without(),
+		Rows:    rows,
+		Bytes:   bytes,
+	}
+	q.Arm, q.Disarm = p.armNow(now), p.ringing
+	p.again, p.ringing, p.asleep = false, false, false
+	p.floor.apply(p, &q, now)
+	p.view = p.ask(q, now, func() { p.view = nil })
+	if p.floor.sweepDue(now) && p.sweep == nil {
+		q.Floors, q.Arm = nil, 0
+		p.sweep = p.ask(q, now, func() { p.sweep = nil })
+	}
+}
+
+// room is how much may be fetched: a batch, as long as it fits. Waiting until
+// a good part of a batch fits keeps the queries few and large under load.
+func (p *pump) room() (rows int, bytes int64) {
+	rows = min(p.db.Batch, 4*p.db.Batch-len(p.items), 2*p.db.Batch-p.queued)
+	bytes = p.budget - p.bytes
+	if len(p.items) > 0 && (rows < p.db.Batch/2 || bytes < p.budget/4) {
+		return 0, 0
+	}
+	return max(rows, 1), max(bytes, 1)
+}
+
+// inFlight lists the rows in memory, in ascending order.
+func (p *pump) inFlight() []RowID {
+	ids := make([]RowID, 0, len(p.items))
+	for id := range p.items {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, RowID.compare)
+	return ids
+}
+
+const fetchTimeout = 30 * time.Second
+
+// ask starts a fetch.
+func (p *pump) ask(q FetchQuery, now time.Time, back func()) *view {
+	v := &view{settled: map[RowID]struct{}{}, touched: map[Key]struct{}{}, change: p.change, query: q, sent: now}
+	history := p.history
+	p.spawn(func() func() {
+		ctx, cancel := withTimeout(fetchTimeout)
+		defer cancel()
+		f, err := p.store.Fetch(ctx, q)
+		return func() {
+			if p.history != history {
+				return // memory was reset meanwhile
+			}
+			back()
+			p.fetched(v, f, err)
+		}
+	})
+	return v
+}
+
+func (p *pump) fetched(v *view, f Fetched, err error) {
+	now := time.Now()
+	p.observeFetch(now.Sub(v.sent), len(f.Rows))
+	p.noteDatabase(err)
+	if err != nil {
+		p.emptyFetch = false
+		p.nextFetch = now.Add(p.fetchErrs.next())
+		if p.once {
+			p.fail(err)
+		}
+		return
+	}
+	p.fetchErrs.reset()
+	if f.Server != "" && f.Server != p.server.Identity {
+		p.anotherServer(f.Server)
+		return
+	}
+	p.setPaused(f.Paused)
+	taken, dropped := p.take(v, f)
+	for _, k := range f.Due {
+		p.wantRead(k)
+	}
+	p.promoteNow = p.promoteNow || f.Scheduled
+	p.floor.learn(v, f, now)
+	p.schedule(v, f, taken, dropped, now)
+}
+
+// take brings the rows of a reply into memory. It returns how many, and whether
+// rows were dropped that a later fetch brings.
+func (p *pump) take(v *view, f Fetched) (taken int, dropped bool) {
+	slab := make([]item, len(f.Rows)+len(f.Closed))
+	for i := range f.Rows {
+		row := &f.Rows[i]
+		switch verdict := p.admit(v, row); verdict {
+		case admitted:
+			it := &slab[i]
+			it.row = *row
+			if t := p.topicOf(row.Topic); t.route == nil {
+				t.unroutable = true
+			} else {
+				p.enqueue(it, t, false)
+				taken++
+			}
+		case later:
+			dropped = true
+		}
+	}
+	slab = slab[len(f.Rows):]
+	for i := range f.Closed {
+		row := &f.Closed[i]
+		if p.admit(v, row) != admitted {
+			continue
+		}
+		slab[i].row = *row
+		p.markBehind(&slab[i])
+		taken++
+	}
+	p.closeOverfull()
+	return taken, dropped
+}
+
+type verdict int
+
+const (
+	admitted verdict = iota
+	known            // in memory, or settled since the query was sent
+	later            // not to be taken now
+)
+
+func (p *pump) admit(v *view, row *Row) verdict {
+	if _, ok := p.items[row.ID]; ok {
+		return known
+	}
+	if _, ok := v.settled[row.ID]; ok {
+		return known
+	}
+	if len(v.touched) > 0 {
+		if _, ok := v.touched[row.Key]; ok {
+			return later
+		}
+	}
+	if len(p.closed) > 0 && row.Key.Key != "" && p.closed[row.Key] != nil {
+		return later
+	}
+	if v.query.Lanes != nil && !p.serving.Has(LaneOf(row.Key.Key, row.EventID)) {
+		return known // another relay's now
+	}
+	return admitted
+}
+
+// schedule decides when the next fetch is sent.
+func (p *pump) schedule(v *view, f Fetched, taken int, dropped bool, now time.Time) {
+	p.emptyFetch = taken == 0 && !dropped && !f.More && !f.Scheduled && len(f.Due) == 0 && v.change == p.change
+	p.countArrivals(taken, now)
+	switch {
+	case f.More && taken > 0:
+		p.again = true
+	case taken > 0:
+		p.delay = firstDelay
+	case dropped:
+		// What held them back is on its way to commit: soon, but not in a spin.
+		p.delay = max(min(p.delay, 5*time.Millisecond), 2*firstDelay)
+	default:
+		p.delay = min(max(2*p.delay, firstDelay), p.db.PollInterval)
+	}
+	delay := p.delay
+	if f.Armed && taken == 0 && !dropped {
+		p.asleep = true
+		p.armedAt = now
+		delay = p.db.PollInterval
+	} else if taken == 0 && p.stayAwake(now) {
+		delay = min(delay, busyDelay)
+	}
+	if f.Next > 0 {
+		delay = min(delay, f.Next)
+	}
+	p.nextFetch = now.Add(jitter(delay))
+}
+
+// jitter shortens d by up to a fifth, so that relays do not march in step and
+// no wait is longer than it was configured.
+func jitter(d time.Duration) time.Duration {
+	if d < 10*time.Millisecond {
+		return d
+	}
+	return d - rand.N(d/5)
+}
+
+func (a RowID) compare(b RowID) int {
+	switch {
+	case a.Hi < b.Hi, a.Hi == b.Hi && a.Lo < b.Lo:
+		return -1
+	case a == b:
+		return 0
+	}
+	return 1
+}
