@@ -53,6 +53,8 @@ type call struct {
 	seq    uint64 // failSeq at its start: what it proves about failures before it
 	dests  []*destination
 	solo   bool // holds one suspect and nothing else
+	term   uint64
+	noting bool // its note (slowstart.go) is on its way
 }
 
 func (d *dispatcher) reset() {
@@ -115,7 +117,7 @@ func (p *pump) stepDispatch(now time.Time) {
 
 // form makes a call of what waits at an outlet, or returns nil.
 func (p *pump) form(o *outlet) *call {
-	c := &call{outlet: o, broker: o.broker, seq: p.failSeq}
+	c := &call{outlet: o, broker: o.broker, seq: p.failSeq, term: p.term}
 	limit := p.slow.limit(p.db.Batch)
 	for range len(o.waiting) {
 		d := o.waiting[0]

@@ -91,6 +91,10 @@ func (p *pump) outcome(c *call, q *queue, items []*item, errs []error) {
 	}
 	switch classOf(err) {
 	case rejected, permanent:
+		if c.term != p.term { // the lease was lost meanwhile: its new owner decides
+			p.putBack(q, head, rest)
+			return
+		}
 		if !errors.Is(err, errPanic) {
 			p.works(q.dest, c, head.suspectKey())
 		}

@@ -76,6 +76,11 @@ func newPump(r *Relay, db Database) *pump {
 // reset forgets everything in memory. It is called at the start, and whenever
 // what is in memory is about another server or another lease.
 func (p *pump) reset() {
+	for c := range p.sent {
+		if c.noting { // its note is forgotten, so it will not be sent
+			p.returned(c)
+		}
+	}
 	p.memory.reset()
 	p.fetcher.reset()
 	p.dispatcher.reset()

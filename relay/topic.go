@@ -1,6 +1,9 @@
 package relay
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+)
 
 // topic is what the pump knows of one topic of its database.
 type topic struct {
@@ -128,7 +131,7 @@ func (p *pump) setPaused(controls []Control) {
 	p.pausedByOperator = now
 	p.change++
 	p.again = true
-	p.sweepAll = true
+	p.sweepKeys(time.Now())
 	for _, t := range p.topics {
 		if t.dest == nil || !p.topicPaused(t) {
 			continue
