@@ -128,7 +128,15 @@ func (p *pump) mayRead(k Key) bool {
 // keysBusy reports whether this relay is doing something about a closed key, or
 // has not yet looked at all of them.
 func (p *pump) keysBusy() bool {
-	return len(p.closed) > 0 || p.reading || p.sweeping || p.sweepAll
+	if p.reading || p.sweeping || p.sweepAll {
+		return true
+	}
+	for _, ck := range p.closed {
+		if ck.items == 0 || ck.pending > 0 { // else it waits for its items alone
+			return true
+		}
+	}
+	return false
 }
 
 func (p *pump) stepKeys(now time.Time) {

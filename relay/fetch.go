@@ -93,6 +93,9 @@ func (p *pump) stepFetch(now time.Time) {
 		return
 	}
 	rows, bytes := p.room()
+	if rows == 0 && p.park(now) {
+		rows, bytes = p.room()
+	}
 	if rows == 0 {
 		return // a settle makes room
 	}
@@ -194,11 +197,14 @@ func (p *pump) take(v *view, f Fetched) (taken int, dropped bool) {
 		row := &f.Rows[i]
 		switch verdict := p.admit(v, row); verdict {
 		case admitted:
-			it := &slab[i]
-			it.row = *row
-			if t := p.topicOf(row.Topic); t.route == nil {
+			t := p.topicOf(row.Topic)
+			switch {
+			case t.route == nil:
 				t.unroutable = true
-			} else {
+			case p.topicPaused(t): // since the query was sent; a later one leaves it out
+			default:
+				it := &slab[i]
+				it.row = *row
 				p.enqueue(it, t, false)
 				taken++
 			}
@@ -209,6 +215,9 @@ func (p *pump) take(v *view, f Fetched) (taken int, dropped bool) {
 	slab = slab[len(f.Rows):]
 	for i := range f.Closed {
 		row := &f.Closed[i]
+		if p.topicPaused(p.topicOf(row.Topic)) {
+			continue
+		}
 		switch p.admitAny(v, row) {
 		case admitted:
 			slab[i].row = *row

@@ -33,7 +33,6 @@ func (p *pump) published(c *call, errs []error, took time.Duration) {
 			j++
 		}
 		q.sending -= j - i
-		q.dest.inFlight -= j - i
 		if accepted == len(c.items) {
 			p.makeReady(q)
 			p.dropQueue(q)

@@ -275,7 +275,7 @@ func (p *pump) drained() bool {
 		p.leftReason = p.leftovers()
 		return true
 	}
-	if !p.serves() || p.calls > 0 || !p.settled() || len(p.items) > 0 || p.keysBusy() || p.view != nil || !p.emptyFetch || p.choreRunning {
+	if !p.serves() || p.calls > 0 || !p.settled() || len(p.items) > p.parkedRows() || p.keysBusy() || p.view != nil || !p.emptyFetch || p.choreRunning {
 		return false
 	}
 	if p.probeWithin() { // a destination's first, short pauses are waited for

@@ -115,11 +115,11 @@ func TestLanesMoveOneByOneWithoutADuplicate(t *testing.T) {
 		var done atomic.Bool
 		go func() {
 			for i := 0; !done.Load(); i++ {
-				for _, k := range keys(40) {
+				for _, k := range keys(20) {
 					w.put("orders", k, fmt.Sprintf("%s %d", k, i))
 				}
 				written.Store(int64(i + 1))
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(200 * time.Millisecond)
 			}
 		}()
 		a := w.node(nil)
@@ -144,7 +144,7 @@ func TestLanesMoveOneByOneWithoutADuplicate(t *testing.T) {
 		time.Sleep(8 * time.Second)
 		done.Store(true)
 		time.Sleep(5 * time.Second)
-		w.check(keys(40), int(written.Load()))
+		w.check(keys(20), int(written.Load()))
 		w.empty()
 		c.stop()
 	})

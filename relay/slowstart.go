@@ -52,7 +52,6 @@ func (p *pump) sendAlone(c *call) {
 	if crashes >= suspectAfter {
 		p.returned(c)
 		it.queue.sending--
-		it.queue.dest.inFlight--
 		p.hold(it.queue, it, nil, Mark{
 			Ref: it.row.Ref, Held: HeldBlocked, Attempts: it.row.Attempts,
 			Error: fmt.Sprintf("suspect: alone in flight when a relay died, %d times", crashes),
@@ -80,7 +79,6 @@ func (p *pump) sendNoted(c *call) {
 	}
 	p.returned(c)
 	it.queue.sending--
-	it.queue.dest.inFlight--
 	if c.term == p.term {
 		p.mark(nil, Mark{Ref: it.row.Ref, Attempts: it.row.Attempts, Error: it.row.LastError}, nil)
 	}
