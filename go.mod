@@ -30,4 +30,6 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
+require pgregory.net/rapid v1.3.0 // indirect
+
 replace github.com/postrider/postrider/outbox => ./outbox
