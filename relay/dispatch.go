@@ -144,20 +144,26 @@ func (p *pump) takeFrom(d *destination, c *call, n int) {
 	}
 	share := min(max(n/max(len(d.ready), 1), 1), maxShare)
 	before := len(c.items)
-	skipped := 0
-	for len(c.items)-before < n && len(d.ready) > skipped {
-		q := d.ready[skipped]
-		if d.suspects[q.key] != nil {
-			// Alone, and after those that may show that the destination works.
-			if len(c.items) > 0 || (d.probing() && len(d.ready) > skipped+1 && d.probes > 1) {
-				skipped++
-				continue
+	for at := 0; len(c.items)-before < n && at < len(d.ready); {
+		if d.probing() {
+			if at = d.probe(); len(c.items) > 0 && d.suspected(at) {
+				break // it goes alone, when it is this destination's turn again
 			}
-			p.takeQueue(d, skipped, c, 1)
-			c.solo = true
-			break
 		}
-		p.takeQueue(d, skipped, c, min(share, n-(len(c.items)-before)))
+		if !d.suspected(at) {
+			p.takeQueue(d, at, c, min(share, n-(len(c.items)-before)))
+			continue
+		}
+		if len(c.items) > 0 || d.solos > 0 {
+			// One at a time, so that suspects that take the whole publish
+			// timeout each leave a call to the others.
+			at++
+			continue
+		}
+		p.takeQueue(d, at, c, 1)
+		c.solo = true
+		d.solos++
+		break
 	}
 	if len(c.items) > before {
 		d.calls++
@@ -169,6 +175,35 @@ func (p *pump) takeFrom(d *destination, c *call, n int) {
 }
 
 const maxShare = 512
+
+// suspected reports whether what is next of a queue in line is a suspect.
+func (d *destination) suspected(at int) bool {
+	if len(d.suspects) == 0 || len(d.ready[at].waiting) == 0 {
+		return false
+	}
+	return d.suspects[d.ready[at].waiting[0].suspectKey()] != nil
+}
+
+// probe chooses from the line whom to probe with: first other keys than those
+// that failed, the youngest first, since what cannot be sent grows old; the
+// last probe of a round is a suspect, the oldest.
+func (d *destination) probe() int {
+	last := len(d.ready) - 1
+	if d.probes <= 1 {
+		for at := range d.ready {
+			if d.suspected(at) {
+				return at
+			}
+		}
+		return last
+	}
+	for at := last; at >= 0; at-- {
+		if !d.suspected(at) {
+			return at
+		}
+	}
+	return last
+}
 
 func (p *pump) takeQueue(d *destination, at int, c *call, n int) {
 	q := d.ready[at]

@@ -46,6 +46,9 @@ func (p *pump) returned(c *call) {
 	for _, d := range c.dests {
 		d.calls--
 	}
+	if c.solo {
+		c.items[0].queue.dest.solos--
+	}
 }
 
 // publish makes the events of a call and hands them to the broker. The result

@@ -52,7 +52,7 @@ func (p *pump) destinationOf(t *topic, row *Row) *destination {
 	if d == nil {
 		d = &destination{
 			broker: broker, brokerName: r.Broker, name: name, id: id,
-			outlet: p.outletOf(id, r.Broker, broker), suspects: map[Key]*suspect{},
+			outlet: p.outletOf(id, r.Broker, broker), suspects: map[suspectKey]*suspect{},
 		}
 		p.destinations[id] = d
 	}

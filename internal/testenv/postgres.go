@@ -58,7 +58,7 @@ func PostgresVersion(t testing.TB, version int) *PG {
 // POSTRIDER_TEST_PG_VERSIONS ("15 17 18"), else [DefaultPostgres] alone.
 func PGVersions() []int {
 	var versions []int
-	for _, field := range strings.Fields(os.Getenv("POSTRIDER_TEST_PG_VERSIONS")) {
+	for field := range strings.FieldsSeq(os.Getenv("POSTRIDER_TEST_PG_VERSIONS")) {
 		v, err := strconv.Atoi(field)
 		if err != nil {
 			panic("POSTRIDER_TEST_PG_VERSIONS: " + err.Error())
@@ -81,8 +81,6 @@ func missingPostgres(t testing.TB, version int) {
 }
 
 // sharedPostgres are the shared servers of this test binary, by version.
-//
-//nolint:gochecknoglobals // one set per test binary
 var sharedPostgres sharedServers
 
 type sharedServers struct {
