@@ -102,6 +102,7 @@ var subcommands = []func(*command) *cobra.Command{
 	(*command).status,
 	(*command).why,
 	(*command).write,
+	(*command).bench,
 	(*command).config,
 	(*command).version,
 }
