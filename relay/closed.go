@@ -230,7 +230,10 @@ func (p *pump) keyRead(ck *closedKey, r *KeyRead) {
 // were gained all at once, otherwise a page now and then, since an operator or
 // a dying relay may leave a key without a head.
 func (p *pump) page(now time.Time) {
-	if p.sweeping || (!p.sweepAll && now.Before(p.nextPage)) {
+	if p.sweeping {
+		return // its return wakes the loop; nextPage may have passed
+	}
+	if !p.sweepAll && now.Before(p.nextPage) {
 		p.wakeBy(p.nextPage)
 		return
 	}
