@@ -189,7 +189,7 @@ func (p *pump) take(v *view, f Fetched) (taken int, dropped bool) {
 	slab := make([]item, len(f.Rows)+len(f.Closed))
 	for i := range f.Rows {
 		row := &f.Rows[i]
-		switch verdict := p.admit(v, row); verdict {
+		switch verdict := p.admit(v, row, false); verdict {
 		case admitted:
 			it := &slab[i]
 			it.row = *row
@@ -206,7 +206,7 @@ func (p *pump) take(v *view, f Fetched) (taken int, dropped bool) {
 	slab = slab[len(f.Rows):]
 	for i := range f.Closed {
 		row := &f.Closed[i]
-		if p.admit(v, row) != admitted {
+		if p.admit(v, row, true) != admitted {
 			continue
 		}
 		slab[i].row = *row
@@ -225,7 +225,9 @@ const (
 	later            // not to be taken now
 )
 
-func (p *pump) admit(v *view, row *Row) verdict {
+// admit decides about a row of a reply. One that is to be marked as held is
+// taken also while its key is being read: that read waits for the mark.
+func (p *pump) admit(v *view, row *Row, toMark bool) verdict {
 	if _, ok := p.items[row.ID]; ok {
 		return known
 	}
@@ -237,7 +239,7 @@ func (p *pump) admit(v *view, row *Row) verdict {
 			return later
 		}
 	}
-	if len(p.closed) > 0 && row.Key.Key != "" && p.closed[row.Key] != nil {
+	if !toMark && len(p.closed) > 0 && row.Key.Key != "" && p.closed[row.Key] != nil {
 		return later
 	}
 	if v.query.Lanes != nil && !p.serving.Has(LaneOf(row.Key.Key, row.EventID)) {
