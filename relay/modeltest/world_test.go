@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,6 +40,7 @@ type step struct {
 type history struct {
 	relays      int
 	leases      bool
+	floors      bool // the store takes notice of floors
 	policy      string
 	maxAttempts int
 	batch       int
@@ -64,6 +67,26 @@ type world struct {
 	txs    map[int]*openTx
 	n      int
 	relays []*process
+	log    lines
+}
+
+// lines keeps what the relays log, for a failure's report.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, string(line))
+	return len(line), nil
+}
+
+func (l *lines) last(n int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.all[max(0, len(l.all)-n):], "")
 }
 
 type openTx struct {
@@ -83,7 +106,7 @@ type process struct {
 // run plays the history, heals everything, waits until it is quiet and checks.
 func (h history) run(ctx context.Context) []string {
 	w := &world{
-		h: h, db: memory.New(memory.Config{Name: "model"}).Database,
+		h: h, db: memory.New(memory.Config{Name: "model", NoFloors: !h.floors}).Database,
 		answers: map[string]int{}, fates: map[string]fate{}, down: map[string]time.Time{},
 		txs: map[int]*openTx{},
 	}
@@ -149,7 +172,10 @@ func (w *world) settleDown(ctx context.Context) (breaches []string) {
 			breaches = append(breaches, fmt.Sprintf("relay %d: Run does not return", i))
 		}
 	}
-	return append(breaches, w.model.check(w.db, w.server)...)
+	if breaches = append(breaches, w.model.check(w.db, w.server)...); len(breaches) > 0 {
+		breaches = append(breaches, "the last lines of the relays' logs:\n"+w.log.last(40))
+	}
+	return breaches
 }
 
 // quiet: whatever is still pending waits behind a blocked head.
@@ -277,6 +303,8 @@ func (w *world) start(ctx context.Context) {
 		Databases: []relay.Database{{Name: "db", Store: fault.NewStore(store, p.in), Batch: w.h.batch}},
 		Brokers:   map[string]relay.Broker{"default": fault.NewBroker(w.server.Connect(), p.in)},
 		Routes:    []relay.Route{{Topic: "*", OnFailure: w.h.policy, MaxAttempts: w.h.maxAttempts}},
+		Logger:    slog.New(slog.NewTextHandler(&w.log, nil)).With("relay", len(w.relays)),
+		PlainKeys: true,
 	})
 	if err != nil {
 		panic(err)
