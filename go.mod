@@ -55,4 +55,6 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
+require pgregory.net/rapid v1.3.0 // indirect
+
 replace github.com/postrider/postrider/outbox => ./outbox
