@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/postrider/postrider/internal/testenv"
 	"github.com/postrider/postrider/outbox"
 )
 
@@ -184,4 +185,33 @@ func TestRelay_ContextEndsItInOrder(t *testing.T) {
 	if r := program(t, ctx, append(d.env(), "POSTRIDER_BROKER=stdout:"), "relay"); r.code != exitFine {
 		t.Errorf("exit %d\n%s", r.code, r.shown())
 	}
+}
+
+// TestThroughAPooler: every command works behind PgBouncer in transaction mode.
+func TestThroughAPooler(t *testing.T) {
+	t.Parallel()
+	d := newPG(t)
+	d.url = testenv.PgBouncer(t, d.pg, testenv.PgBouncerConfig{}).URL(d.url)
+	env := append(d.env(), "POSTRIDER_BROKER=stdout:", "POSTRIDER_ADMIN__LISTEN=off")
+	must(t, env, "migrate", "up")
+	id := strings.TrimSpace(must(t, env, "write", "--topic", "t", "--key", "k", "--payload", "x", "--header", "a=b"))
+	contains(t, must(t, env, "why", id), "pending")
+	contains(t, must(t, env, "status"), "pending 1")
+	contains(t, must(t, env, "relay", "--once"), id)
+	contains(t, must(t, env, "why", id), "delivered")
+	must(t, env, "migrate", "down")
+}
+
+// TestWhy_SilentRelay: a lane's owner that gives no sign of life is named as one.
+func TestWhy_SilentRelay(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, d database) {
+		env := append(d.env(), "POSTRIDER_ADMIN__LISTEN=off", "POSTRIDER_RELAY__LEASE=1s", "POSTRIDER_RELAY__PUBLISH_TIMEOUT=500ms")
+		must(t, env, "migrate", "up")
+		id := strings.TrimSpace(must(t, env, "write", "--topic", "t", "--payload", "x"))
+		d.exec(t, "INSERT INTO outbox_relay (instance, epoch, beat, host, version) VALUES ('killed', 1, 1, 'host-1', '1')")
+		d.exec(t, "UPDATE outbox_lane SET owner = 'killed', epoch = 1")
+		contains(t, must(t, env, "why", id), "relay killed on host-1, which gives no sign of life", "takes its lanes over")
+		contains(t, must(t, env, "status"), "killed", "host-1")
+	})
 }
