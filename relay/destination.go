@@ -32,7 +32,7 @@ type destination struct {
 	outlet     *outlet
 	ready      []*queue // the line
 	waiting    bool     // in outlet.waiting
-	inFlight   int
+	queued     int      // rows that wait for it in memory
 	calls      int
 
 	state    destState
@@ -43,9 +43,13 @@ type destination struct {
 	since    time.Time
 	size     int     // events of the next call
 	rate     float64 // events a second
-	suspects map[Key]*suspect
-	failedAt uint64 // dispatcher.failSeq at the last failure
-	dynamic  bool   // its topic has other destinations too, so it cannot be left out of the fetch
+	suspects map[suspectKey]*suspect
+	solos    int       // calls on their way that hold one suspect
+	failedAt uint64    // dispatcher.failSeq at the last failure
+	dynamic  bool      // its topic has other destinations too, so it cannot be left out of the fetch
+	fixed    bool      // a topic has no other
+	moved    time.Time // when a call last began after none, or returned
+	parked   bool      // stuck while the memory was full: as if paused, until a call returns
 }
 
 type destState int
@@ -55,6 +59,20 @@ const (
 	destPaused
 	destProbing
 )
+
+// suspectKey names what may be at fault: a key, or a single event without one,
+// since those are independent of each other.
+type suspectKey struct {
+	Key
+	id RowID
+}
+
+func (it *item) suspectKey() suspectKey {
+	if it.row.Key.Key == "" {
+		return suspectKey{it.row.Key, it.row.ID}
+	}
+	return suspectKey{Key: it.row.Key}
+}
 
 // suspect is a key whose failure may be its own fault.
 type suspect struct {
@@ -70,8 +88,6 @@ const (
 	// longestRetryAfter caps what a destination may ask for.
 	longestRetryAfter = time.Hour
 	maxSuspects       = 64
-	// keptDestinations is how many idle ones are remembered.
-	keptDestinations = 1000
 )
 
 func (d *destination) paused() bool  { return d.state == destPaused }
@@ -126,18 +142,22 @@ func (p *pump) pause(d *destination, err error) {
 
 // failed is told of a failure that may be the destination's or the key's. It
 // reports whether the key alone is at fault.
-func (p *pump) failed(d *destination, k Key, err error) (alone bool, times int) {
+func (p *pump) failed(d *destination, k suspectKey, err error) (alone bool, times int) {
 	p.failSeq++
 	d.failedAt = p.failSeq
+	if RetryDelay(err) > 0 { // its own words: it is the destination, and probes must wait too
+		p.pause(d, err)
+		return false, 0
+	}
 	s := d.suspects[k]
 	if s != nil && (s.othersPass || s.times > 0) {
 		s.times++
 		s.seq, s.othersPass = p.failSeq, false
 		return true, s.times
 	}
-	if s == nil && len(d.suspects) < maxSuspects {
-		d.suspects[k] = &suspect{seq: p.failSeq}
-	} else if s != nil {
+	if s == nil {
+		d.accuse(k, p.failSeq)
+	} else {
 		s.seq = p.failSeq
 	}
 	if d.probing() {
@@ -149,6 +169,22 @@ func (p *pump) failed(d *destination, k Key, err error) (alone bool, times int) 
 	}
 	p.pause(d, err)
 	return false, 0
+}
+
+// accuse makes a key a suspect. Of too many the oldest is dropped: its event may
+// long have been sent by another relay, or removed.
+func (d *destination) accuse(k suspectKey, seq uint64) {
+	if len(d.suspects) >= maxSuspects {
+		var oldest suspectKey
+		least := ^uint64(0)
+		for other, s := range d.suspects {
+			if s.seq < least {
+				oldest, least = other, s.seq
+			}
+		}
+		delete(d.suspects, oldest)
+	}
+	d.suspects[k] = &suspect{seq: seq}
 }
 
 // reopen lets the destinations whose pause is over be probed.
@@ -171,8 +207,9 @@ func (p *pump) reopen(now time.Time) {
 	}
 }
 
-// works notes that a destination accepted something of key k in call c.
-func (p *pump) works(d *destination, c *call, k Key) {
+// works notes that a destination answered for something of key k in call c: it
+// accepted it, or refused that very event.
+func (p *pump) works(d *destination, c *call, k suspectKey) {
 	delete(d.suspects, k)
 	for other, s := range d.suspects {
 		if other != k && s.seq <= c.seq {

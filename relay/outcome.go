@@ -33,7 +33,6 @@ func (p *pump) published(c *call, errs []error, took time.Duration) {
 			j++
 		}
 		q.sending -= j - i
-		q.dest.inFlight -= j - i
 		if accepted == len(c.items) {
 			p.makeReady(q)
 			p.dropQueue(q)
@@ -60,7 +59,7 @@ func (p *pump) accept(c *call, errs []error, took time.Duration) int {
 		if it.queue != last {
 			last = it.queue
 			if len(last.dest.suspects) > 0 || last.dest.state != destOpen {
-				p.works(last.dest, c, last.key)
+				p.works(last.dest, c, it.suspectKey())
 			}
 		}
 	}
@@ -91,12 +90,19 @@ func (p *pump) outcome(c *call, q *queue, items []*item, errs []error) {
 	}
 	switch classOf(err) {
 	case rejected, permanent:
+		if c.term != p.term { // the lease was lost meanwhile: its new owner decides
+			p.putBack(q, head, rest)
+			return
+		}
+		if !errors.Is(err, errPanic) {
+			p.works(q.dest, c, head.suspectKey())
+		}
 		p.counted(q, head, rest, err)
 	default:
 		if errors.Is(err, errPanic) {
-			p.suspect(q)
+			p.suspect(q.dest, head.suspectKey())
 		}
-		alone, times := p.failed(q.dest, q.key, err)
+		alone, times := p.failed(q.dest, head.suspectKey(), err)
 		if alone && !q.dest.paused() {
 			p.hold(q, head, rest, Mark{
 				Ref: head.row.Ref, Held: HeldRetry, After: retryDelay(times),
@@ -120,9 +126,9 @@ func (p *pump) putBack(q *queue, head *item, rest []*item) {
 }
 
 // suspect makes a key be sent alone until it has been accepted.
-func (p *pump) suspect(q *queue) {
-	if q.dest.suspects[q.key] == nil {
-		q.dest.suspects[q.key] = &suspect{seq: p.failSeq}
+func (p *pump) suspect(d *destination, k suspectKey) {
+	if d.suspects[k] == nil {
+		d.suspects[k] = &suspect{seq: p.failSeq}
 	}
 }
 
@@ -131,7 +137,7 @@ func (p *pump) suspect(q *queue) {
 func (p *pump) counted(q *queue, head *item, rest []*item, err error) {
 	rt := q.topic.route
 	attempts := saturated(head.row.Attempts)
-	delete(q.dest.suspects, q.key)
+	delete(q.dest.suspects, head.suspectKey())
 	final := classOf(err) == permanent || rt.MaxAttempts > 0 && attempts >= rt.MaxAttempts
 	switch {
 	case !final:

@@ -45,8 +45,9 @@ func (w *world) relay(change ...func(*relay.Config)) *relay.Relay {
 // start runs a relay until the returned function is called.
 func (w *world) start(r *relay.Relay) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- r.Run(ctx) }()
+	done, ended := make(chan error, 1), make(chan struct{})
+	w.t.Cleanup(func() { cancel(); <-ended }) // a failed test must not leave its bubble waiting
+	go func() { defer close(ended); done <- r.Run(ctx) }()
 	return func() {
 		w.t.Helper()
 		cancel()

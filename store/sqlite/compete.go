@@ -98,7 +98,7 @@ func (s *Store) claim(ctx context.Context, limit int) (claim, error) {
 				ids[i] = h.ID.Int()
 			}
 			c.list, c.till = intList(ids), ms+2*ceilMillis(s.cfg.PublishTimeout)
-			_, err = exec(ctx, tx, s.sql(updateClaimed), c.list, c.till)
+			_, err = execute(ctx, tx, s.sql(updateClaimed), c.list, c.till)
 			return err
 		})
 		if err != nil || len(c.rows) > 0 {

@@ -57,8 +57,9 @@ type Config struct {
 	// process, before its lease row is removed as a leftover. It is not the
 	// lease: relays evict each other long before. Default 1m.
 	GoneAfter time.Duration
-	// WakeInterval is how often the bell looks for new rows while it is armed.
-	// A shorter one lowers latency and costs processor time when idle.
+	// WakeInterval is how often the bell looks for new rows while the relay
+	// waits and inserts are frequent; when they are rare it looks up to five
+	// times less often. A shorter one lowers latency and costs processor time.
 	// Default 5ms.
 	WakeInterval time.Duration
 }

@@ -18,7 +18,7 @@
 //
 //	write   one connection; a queue in this process costs nothing, a queue at
 //	        the file's lock is polled and unfair
-//	read    three, query_only: fetch, report and the bell. In WAL mode
+//	read    four, query_only: fetch, report and the bell. In WAL mode
 //	        readers and the writer never wait for each other
 //
 // Every PRAGMA stands in the data source name, because a pool opens connections

@@ -62,7 +62,11 @@ func (s *Store) Join(ctx context.Context, m relay.Member) (relay.Fence, error) {
 		if err := s.free(ctx, tx, m.Instance); err != nil {
 			return err
 		}
-		return tx.QueryRowContext(ctx, s.sql(insertRelay), m.Instance, m.Host, m.Version, m.Claim).Scan(&f.Epoch)
+		if err := tx.QueryRowContext(ctx, s.sql(updateEpoch)).Scan(&f.Epoch); err != nil {
+			return err
+		}
+		_, err = execute(ctx, tx, s.sql(insertRelay), m.Instance, f.Epoch, m.Host, m.Version, m.Claim)
+		return err
 	})
 	if err != nil {
 		return relay.Fence{}, s.explain("join relays of outbox", err)
@@ -74,7 +78,7 @@ func (s *Store) Join(ctx context.Context, m relay.Member) (relay.Fence, error) {
 func (s *Store) Renew(ctx context.Context, f relay.Fence) ([]relay.Member, error) {
 	var members []relay.Member
 	err := s.write(ctx, false, func(tx *sql.Tx) error {
-		n, err := exec(ctx, tx, s.sql(updateBeat), f.Instance, f.Epoch)
+		n, err := execute(ctx, tx, s.sql(updateBeat), f.Instance, f.Epoch)
 		if err != nil {
 			return err
 		}
@@ -122,7 +126,7 @@ func (s *Store) Claim(ctx context.Context, f relay.Fence, lanes relay.Lanes) (re
 		if lost {
 			return relay.ErrLeaseLost
 		}
-		n, err := exec(ctx, tx, s.sql(updateClaim), f.Instance, f.Epoch)
+		n, err := execute(ctx, tx, s.sql(updateClaim), f.Instance)
 		if n > 0 {
 			got = relay.AllLanes
 		}
@@ -142,8 +146,11 @@ func (s *Store) Release(ctx context.Context, f relay.Fence, lanes relay.Lanes) e
 	}
 	err := s.write(ctx, true, func(tx *sql.Tx) error {
 		lost, err := s.lost(ctx, tx, f)
-		if err != nil || lost {
+		if err != nil {
 			return err
+		}
+		if lost {
+			return relay.ErrLeaseLost
 		}
 		return s.free(ctx, tx, f.Instance)
 	})
@@ -174,7 +181,7 @@ func (s *Store) members(ctx context.Context, tx *sql.Tx, first string) ([]relay.
 // removeRelay removes a lease row and frees its lane, if the row still has the
 // epoch and, unless beat is nil, the beat.
 func (s *Store) removeRelay(ctx context.Context, tx *sql.Tx, f relay.Fence, beat any) (bool, error) {
-	n, err := exec(ctx, tx, s.sql(deleteRelay), f.Instance, f.Epoch, beat)
+	n, err := execute(ctx, tx, s.sql(deleteRelay), f.Instance, f.Epoch, beat)
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -182,11 +189,11 @@ func (s *Store) removeRelay(ctx context.Context, tx *sql.Tx, f relay.Fence, beat
 }
 
 func (s *Store) free(ctx context.Context, tx *sql.Tx, instance string) error {
-	_, err := exec(ctx, tx, s.sql(updateFree), instance)
+	_, err := execute(ctx, tx, s.sql(updateFree), instance)
 	return err
 }
 
-func exec(ctx context.Context, tx *sql.Tx, query string, args ...any) (int64, error) {
+func execute(ctx context.Context, tx *sql.Tx, query string, args ...any) (int64, error) {
 	result, err := tx.ExecContext(ctx, query, args...)
 	if err != nil {
 		return 0, err

@@ -73,7 +73,7 @@ func connect(name string, busy time.Duration, readOnly bool) (*sql.DB, error) {
 	db := sql.OpenDB(connector)
 	conns := 1
 	if readOnly {
-		conns = 3
+		conns = 4 // three of the relay's calls at once, and the bell
 	}
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
