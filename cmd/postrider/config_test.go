@@ -45,7 +45,7 @@ routes:
 func TestConfigCheck_AsksTheAdapters(t *testing.T) {
 	t.Parallel()
 	d := newFileDB(t)
-	r := program(t, t.Context(), append(d.env(), "POSTRIDER_BROKER=nats://h?replicas=many&colour=red", "POSTRIDER_DATABASES__0__RETENTION=1ms"), "config", "check")
+	r := program(t, append(d.env(), "POSTRIDER_BROKER=nats://h?replicas=many&colour=red", "POSTRIDER_DATABASES__0__RETENTION=1ms"), "config", "check")
 	if r.code != exitMistake {
 		t.Errorf("exit %d", r.code)
 	}

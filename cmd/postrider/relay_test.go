@@ -125,7 +125,7 @@ func TestRelay_UnreachableDatabaseAndBroker(t *testing.T) {
 			t.Errorf("exit %d\n%s", code, r.errors)
 		}
 		complains(t, env, exitFailed, []string{"error: "}, "relay", "--once")
-		r2 := program(t, t.Context(), env, "status")
+		r2 := program(t, env, "status")
 		if r2.code != exitFailed {
 			t.Errorf("status: exit %d\n%s", r2.code, r2.shown())
 		}
@@ -184,7 +184,7 @@ func TestRelay_JetStream(t *testing.T) {
 		must(t, d.env(), "migrate", "up")
 		topic := "t" + strings.ReplaceAll(strings.ReplaceAll(t.Name(), "/", "_"), ".", "_")
 		must(t, d.env(), "write", "--topic", topic, "--key", "k", "--payload", "x")
-		r := program(t, t.Context(), append(d.env(), "POSTRIDER_BROKER=nats://app:"+canary+"@"+server.Addr()+"?create_stream=true"), "relay", "--once")
+		r := program(t, append(d.env(), "POSTRIDER_BROKER=nats://app:"+canary+"@"+server.Addr()+"?create_stream=true"), "relay", "--once")
 		if r.code != exitFine {
 			t.Fatal(r.shown())
 		}
