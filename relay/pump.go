@@ -55,6 +55,7 @@ type pump struct {
 	keeper
 	member
 	counters
+	pulse
 
 	stopping   bool      // no new work
 	stopBy     time.Time // calls are cut then
@@ -174,6 +175,8 @@ func (p *pump) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	stop := ctx.Done()
+	p.looping.Store(true)
+	defer p.looping.Store(false)
 	for {
 		p.step()
 		if p.finished() {

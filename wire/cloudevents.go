@@ -22,10 +22,6 @@ const (
 	attrTracestate    = prefix + "tracestate"
 	attrGeneration    = prefix + "generation"
 	attrSchemaVersion = prefix + "dataschemaversion"
-
-	// attributes is how many of them a message has at most; the map is made for
-	// that many, so that it is never grown.
-	attributes = 10
 )
 
 // binary is CloudEvents in binary mode. The user's traceparent stays where the
@@ -38,7 +34,8 @@ func (enc *Encoder) binary(e *Event) (Message, error) {
 		// tombstone from 0 bytes in protocols that cannot carry the difference.
 		m.ContentType = ""
 	}
-	h := make(map[string]string, attributes+len(e.Headers))
+	traceparent, traced := e.Headers["traceparent"]
+	h := make(map[string]string, e.attributes(traced)+len(e.Headers))
 	for name, value := range e.Headers {
 		if enc.reserved(name) {
 			return Message{}, &HeaderError{name, enc.format}
@@ -55,8 +52,8 @@ func (enc *Encoder) binary(e *Event) (Message, error) {
 	if !e.Created.IsZero() {
 		h[attrTime] = e.Created.UTC().Format(time.RFC3339Nano)
 	}
-	if v, ok := e.Headers["traceparent"]; ok {
-		h[attrTraceparent] = v
+	if traced {
+		h[attrTraceparent] = traceparent
 		if v, ok := e.Headers["tracestate"]; ok {
 			h[attrTracestate] = v
 		}
@@ -69,6 +66,19 @@ func (enc *Encoder) binary(e *Event) (Message, error) {
 	}
 	m.Headers = h
 	return m, nil
+}
+
+// attributes counts the attributes of an event. A map of up to 8 entries that is
+// made for its size is one piece of memory and half as dear as a larger one, and
+// most events have no more.
+func (e *Event) attributes(traced bool) int {
+	n := 4
+	for _, there := range []bool{e.Key != "", !e.Created.IsZero(), traced, e.Generation > 0, e.SchemaVersion != 0} {
+		if there {
+			n++
+		}
+	}
+	return n
 }
 
 // eventType is the attribute "type", which CloudEvents requires.

@@ -84,12 +84,12 @@ func appendMember(b []byte, name, value string) []byte {
 	b = append(b, ',', '"')
 	b = append(b, name...)
 	b = append(b, '"', ':')
-	return appendString(b, value)
+	return AppendJSONString(b, value)
 }
 
-// appendString writes a JSON string without the HTML escapes of encoding/json,
+// AppendJSONString appends a JSON string without the HTML escapes of encoding/json,
 // so that a key "a&b" is legible.
-func appendString(b []byte, s string) []byte {
+func AppendJSONString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	for _, r := range s { // broken UTF-8 becomes U+FFFD: JSON cannot hold it

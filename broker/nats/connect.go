@@ -40,13 +40,16 @@ func (b *Broker) connect(ctx context.Context) (*link, error) {
 	if l := b.link.Load(); l != nil {
 		return l, l.state()
 	}
+	if ctx.Err() != nil {
+		return nil, b.connectError(ctx, context.Cause(ctx))
+	}
 	select {
 	case b.dialing <- struct{}{}:
 		defer func() { <-b.dialing }()
 	case <-b.closed:
 		return nil, relay.Unavailable(errClosed)
 	case <-ctx.Done():
-		return nil, relay.Unavailable(fmt.Errorf("connect to nats: %w", context.Cause(ctx)))
+		return nil, b.connectError(ctx, context.Cause(ctx))
 	}
 	if l := b.link.Load(); l != nil {
 		return l, l.state()
@@ -87,6 +90,9 @@ func (b *Broker) connectError(ctx context.Context, err error) error {
 	err = fmt.Errorf("connect to nats: %w", err)
 	if hint != "" {
 		err = relay.Hint(err, hint)
+	}
+	if errors.Is(err, context.Canceled) { // the caller's wish says nothing of the server
+		return err
 	}
 	return relay.Unavailable(err)
 }

@@ -17,7 +17,6 @@ type account struct {
 	drop     bool // the tests run as root, so the server must change its user
 }
 
-//nolint:gochecknoglobals // a fact about the process
 var serverAccount = sync.OnceValues(func() (account, error) {
 	if os.Geteuid() != 0 {
 		return account{name: "own", uid: os.Geteuid(), gid: os.Getegid()}, nil

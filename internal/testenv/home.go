@@ -12,8 +12,6 @@ import (
 
 // home is the temporary folder of this test binary's servers. It is made with
 // the first server and removed by the watchdog.
-//
-//nolint:gochecknoglobals // one per process by its nature
 var home = sync.OnceValues(func() (string, error) {
 	who, err := serverAccount()
 	if err != nil {

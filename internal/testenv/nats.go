@@ -67,8 +67,6 @@ func missingNATS(t testing.TB) {
 }
 
 // sharedNATS returns nil, nil where no server is installed.
-//
-//nolint:gochecknoglobals // one per test binary
 var sharedNATS = sync.OnceValues(func() (*NATSServer, error) {
 	if given := os.Getenv("POSTRIDER_TEST_NATS"); given != "" {
 		return &NATSServer{server: server{name: "NATS"}, given: given}, nil

@@ -85,7 +85,8 @@ func TestNATSServer_PauseAnswersNothing(t *testing.T) {
 
 func TestNATS_IsShared(t *testing.T) {
 	t.Parallel()
-	if NATS(t) != NATS(t) {
+	first, second := NATS(t), NATS(t)
+	if first != second {
 		t.Error("two shared servers")
 	}
 	if got := stored(t, connectNATS(t, NATS(t).URL())); got != 1 {

@@ -58,7 +58,7 @@ func PostgresVersion(t testing.TB, version int) *PG {
 // POSTRIDER_TEST_PG_VERSIONS ("15 17 18"), else [DefaultPostgres] alone.
 func PGVersions() []int {
 	var versions []int
-	for _, field := range strings.Fields(os.Getenv("POSTRIDER_TEST_PG_VERSIONS")) {
+	for field := range strings.FieldsSeq(os.Getenv("POSTRIDER_TEST_PG_VERSIONS")) {
 		v, err := strconv.Atoi(field)
 		if err != nil {
 			panic("POSTRIDER_TEST_PG_VERSIONS: " + err.Error())
@@ -81,8 +81,6 @@ func missingPostgres(t testing.TB, version int) {
 }
 
 // sharedPostgres are the shared servers of this test binary, by version.
-//
-//nolint:gochecknoglobals // one set per test binary
 var sharedPostgres sharedServers
 
 type sharedServers struct {
@@ -113,7 +111,7 @@ func startShared(version int) (*PG, error) {
 	if _, err := findPostgres(version); err != nil {
 		return nil, nil //nolint:nilerr,nilnil // absent is not an error here
 	}
-	pg, err := newPostgres(version, map[string]string{"fsync": "off", "max_connections": "300"})
+	pg, err := newPostgres(version, map[string]string{"max_connections": "300"})
 	if err != nil {
 		return nil, err
 	}

@@ -61,8 +61,6 @@ func caches() []string {
 // reachable makes binaries that lie under a folder closed to the server's user
 // (a checkout in root's home) usable: it copies the installation beside the
 // servers' data, once per test binary.
-//
-//nolint:gochecknoglobals // what was copied by this process
 var copied struct {
 	sync.Mutex
 	to map[string]string

@@ -72,7 +72,7 @@ func TestPG_PauseStopsEveryProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(context.WithoutCancel(t.Context())) //nolint:errcheck // the server goes away
+	defer conn.Close(context.WithoutCancel(t.Context()))
 	pg.Pause()
 	answered := make(chan error, 1)
 	go func() { answered <- conn.Ping(context.WithoutCancel(t.Context())) }()
@@ -95,7 +95,7 @@ func TestPG_TerminateBackendsFollowsTheFilter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(context.WithoutCancel(t.Context())) //nolint:errcheck // terminated
+	defer conn.Close(context.WithoutCancel(t.Context()))
 	filter := `application_name = 'victim' AND datname = '` + conn.Config().Database + `'`
 	if n := pg.TerminateBackends(t, filter); n != 1 {
 		t.Errorf("%d sessions ended, want 1", n)

@@ -29,8 +29,6 @@ rm -rf "$1" || { sleep 1; rm -rf "$1"; }
 
 // leash keeps the pipe's write end reachable: a collected *os.File would close
 // it and let the watchdog loose on a live test.
-//
-//nolint:gochecknoglobals // must live as long as the process
 var leash struct {
 	sync.Mutex
 	files []*os.File

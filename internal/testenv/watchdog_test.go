@@ -48,7 +48,7 @@ func TestWatchdog_CleansUpAfterAKilledTestBinary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stdin.Close() //nolint:errcheck // the victim is gone
+	defer stdin.Close()
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
