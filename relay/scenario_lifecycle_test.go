@@ -40,7 +40,7 @@ func TestS98_StopIsNeverWorseThanACrash(t *testing.T) {
 							t.Errorf("%d leases left", len(m))
 						}
 						n = w.node(nil, change)
-						time.Sleep(10 * time.Minute)
+						w.drained(10 * time.Minute)
 						duplicates := w.firsts(keys(20), 3)
 						if drain > latency && duplicates > 0 {
 							t.Errorf("%d duplicates after a stop that had the time", duplicates)

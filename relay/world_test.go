@@ -149,6 +149,16 @@ func (w *world) until(limit time.Duration, what string, is func() bool) time.Dur
 	return time.Since(began)
 }
 
+// drained waits until nothing is pending.
+func (w *world) drained(limit time.Duration) {
+	w.t.Helper()
+	for began := time.Now(); len(w.db.Pending()) > 0; time.Sleep(250 * time.Millisecond) {
+		if time.Since(began) > limit {
+			w.t.Fatalf("%d rows left after %v", len(w.db.Pending()), limit)
+		}
+	}
+}
+
 var (
 	errDown    = errors.New("connection refused")
 	errRefused = errors.New("refused")
