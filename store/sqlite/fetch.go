@@ -69,7 +69,8 @@ func (s *Store) Fetch(ctx context.Context, q relay.FetchQuery) (relay.Fetched, e
 	case q.Disarm:
 		s.bell.disarm()
 	case q.Arm > 0 && len(out.Rows) == 0 && len(out.Closed) == 0:
-		out.Armed = s.bell.arm(q.Arm, seq)
+		s.bell.arm(q.Arm, seq)
+		out.Armed = true
 	}
 	return out, nil
 }

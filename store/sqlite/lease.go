@@ -62,7 +62,11 @@ func (s *Store) Join(ctx context.Context, m relay.Member) (relay.Fence, error) {
 		if err := s.free(ctx, tx, m.Instance); err != nil {
 			return err
 		}
-		return tx.QueryRowContext(ctx, s.sql(insertRelay), m.Instance, m.Host, m.Version, m.Claim).Scan(&f.Epoch)
+		if err := tx.QueryRowContext(ctx, s.sql(updateEpoch)).Scan(&f.Epoch); err != nil {
+			return err
+		}
+		_, err = execute(ctx, tx, s.sql(insertRelay), m.Instance, f.Epoch, m.Host, m.Version, m.Claim)
+		return err
 	})
 	if err != nil {
 		return relay.Fence{}, s.explain("join relays of outbox", err)
@@ -122,7 +126,7 @@ func (s *Store) Claim(ctx context.Context, f relay.Fence, lanes relay.Lanes) (re
 		if lost {
 			return relay.ErrLeaseLost
 		}
-		n, err := execute(ctx, tx, s.sql(updateClaim), f.Instance, f.Epoch)
+		n, err := execute(ctx, tx, s.sql(updateClaim), f.Instance)
 		if n > 0 {
 			got = relay.AllLanes
 		}
@@ -142,8 +146,11 @@ func (s *Store) Release(ctx context.Context, f relay.Fence, lanes relay.Lanes) e
 	}
 	err := s.write(ctx, true, func(tx *sql.Tx) error {
 		lost, err := s.lost(ctx, tx, f)
-		if err != nil || lost {
+		if err != nil {
 			return err
+		}
+		if lost {
+			return relay.ErrLeaseLost
 		}
 		return s.free(ctx, tx, f.Instance)
 	})

@@ -141,8 +141,10 @@ const (
 	deleteRows = `DELETE FROM {{outbox}} WHERE id IN (SELECT value FROM json_each(?1))`
 
 	updateTried = `UPDATE {{outbox}} SET attempts = ?2, last_error = ?3 WHERE id = ?1`
-	updateHeld  = `UPDATE {{outbox}} SET held = ?2, retry_at = ` + now + ` + ?3 WHERE id = ?1`
-	updateMark  = `UPDATE {{outbox}} SET held = ?2, retry_at = ` + now + ` + ?3, attempts = ?4, last_error = ?5 WHERE id = ?1`
+	// A row that is held already keeps its state: behind is the weakest.
+	updateBehind = `UPDATE {{outbox}} SET held = 'behind', retry_at = NULL WHERE id = ?1 AND held IS NULL`
+	updateHeld   = `UPDATE {{outbox}} SET held = ?2, retry_at = ` + now + ` + ?3 WHERE id = ?1`
+	updateMark   = `UPDATE {{outbox}} SET held = ?2, retry_at = ` + now + ` + ?3, attempts = ?4, last_error = ?5 WHERE id = ?1`
 
 	insertDead = `INSERT OR REPLACE INTO {{dead}} (id, event_id, generation, topic, key, type, schema_version,
 		subject_version, payload, content_type, headers, created_at, queued_at, available_at, held, retry_at,
@@ -181,17 +183,19 @@ const (
 // Leases: under the write lock, by primary key or over the few rows of
 // outbox_relay.
 const (
+	// The one lane's row also counts the epochs: rows of relays come and go, and
+	// an epoch must never come back.
+	updateEpoch = `UPDATE {{lane}} SET epoch = 1 + max(epoch, coalesce((SELECT max(epoch) FROM {{relay}}), 0))
+		WHERE lane = 0 RETURNING epoch`
 	insertRelay = `INSERT OR REPLACE INTO {{relay}} (instance, epoch, beat, host, version, claim)
-		SELECT ?1, 1 + max(coalesce((SELECT max(epoch) FROM {{relay}}), 0), coalesce((SELECT max(epoch) FROM {{lane}}), 0)),
-			1, ?2, ?3, ?4
-		RETURNING epoch`
+		VALUES (?1, ?2, 1, ?3, ?4, ?5)`
 	updateBeat    = `UPDATE {{relay}} SET beat = beat + 1 WHERE instance = ?1 AND epoch = ?2`
 	selectMembers = `SELECT r.instance, r.epoch, r.beat, r.host, r.version, r.claim,
 			EXISTS (SELECT 1 FROM {{lane}} l WHERE l.owner = r.instance)
 		FROM {{relay}} r ORDER BY r.instance <> ?1, r.started_at, r.instance`
 	deleteRelay = `DELETE FROM {{relay}} WHERE instance = ?1 AND epoch = ?2 AND (?3 IS NULL OR beat = ?3)`
 	updateFree  = `UPDATE {{lane}} SET owner = NULL WHERE lane = 0 AND owner = ?1`
-	updateClaim = `UPDATE {{lane}} SET owner = ?1, epoch = ?2 WHERE lane = 0
+	updateClaim = `UPDATE {{lane}} SET owner = ?1 WHERE lane = 0
 		AND (owner IS NULL OR NOT EXISTS (SELECT 1 FROM {{relay}} r WHERE r.instance = {{name:lane}}.owner))`
 )
 

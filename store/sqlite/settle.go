@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/postrider/postrider/outbox"
 	"github.com/postrider/postrider/relay"
@@ -31,8 +32,7 @@ type errHistory struct{ error }
 func (e errHistory) Unwrap() error { return e.error }
 
 // Settle implements [relay.Store]. Where the lease of st.Fence is lost, the
-// dead letters are left as they are, everything else is settled, and the error
-// wraps [relay.ErrLeaseLost].
+// dead letters are left as they are and count as missed; the rest is settled.
 func (s *Store) Settle(ctx context.Context, st relay.Settlement) (relay.Settled, error) {
 	if len(st.Delivered)+len(st.Marks)+len(st.Dead) == 0 {
 		return relay.Settled{}, nil
@@ -46,14 +46,13 @@ func (s *Store) Settle(ctx context.Context, st relay.Settlement) (relay.Settled,
 func (s *Store) settle(ctx context.Context, st relay.Settlement, only func(context.Context, *sql.Tx) (relay.Settlement, error)) (relay.Settled, error) {
 	durable := s.cfg.DurableSettle || len(st.Marks)+len(st.Dead) > 0
 	var out relay.Settled
-	var lost bool
 	try := func(history bool) error {
 		return s.write(ctx, durable, func(tx *sql.Tx) error {
 			st, err := only(ctx, tx)
 			if err != nil {
 				return err
 			}
-			out, lost, err = s.settleIn(ctx, tx, st, history)
+			out, err = s.settleIn(ctx, tx, st, history)
 			return err
 		})
 	}
@@ -68,17 +67,14 @@ func (s *Store) settle(ctx context.Context, st relay.Settlement, only func(conte
 	if isHistory {
 		out.History = fmt.Errorf("%w: %w", relay.ErrNoHistory, failed.error)
 	}
-	if lost {
-		return out, fmt.Errorf("dead letters of relay %q: %w", st.Fence.Instance, relay.ErrLeaseLost)
-	}
 	return out, nil
 }
 
 // settleIn settles inside the caller's transaction.
-func (s *Store) settleIn(ctx context.Context, tx *sql.Tx, st relay.Settlement, history bool) (out relay.Settled, lost bool, err error) {
+func (s *Store) settleIn(ctx context.Context, tx *sql.Tx, st relay.Settlement, history bool) (out relay.Settled, err error) {
 	found, err := s.find(ctx, tx, st)
 	if err != nil {
-		return out, false, err
+		return out, err
 	}
 	delivered := make([]int64, 0, len(st.Delivered))
 	for _, ref := range st.Delivered {
@@ -87,24 +83,15 @@ func (s *Store) settleIn(ctx context.Context, tx *sql.Tx, st relay.Settlement, h
 		}
 	}
 	if err := s.deliver(ctx, tx, delivered, history); err != nil {
-		return out, false, err
+		return out, err
 	}
-	missed := len(st.Delivered) - len(delivered)
-	if len(st.Dead) > 0 {
-		if lost, err = s.lost(ctx, tx, st.Fence); err != nil {
-			return out, false, err
-		}
-		if !lost {
-			n, err := s.bury(ctx, tx, st.Dead, found)
-			if err != nil {
-				return out, false, err
-			}
-			missed += len(st.Dead) - n
-		}
+	buried, err := s.bury(ctx, tx, st, found)
+	if err != nil {
+		return out, err
 	}
-	n, err := s.mark(ctx, tx, st.Marks, found)
-	out.Missed = missed + len(st.Marks) - n
-	return out, lost, err
+	marked, err := s.mark(ctx, tx, st.Marks, found)
+	out.Missed = len(st.Delivered) - len(delivered) + len(st.Dead) - buried + len(st.Marks) - marked
+	return out, err
 }
 
 // current is what a row is now.
@@ -206,11 +193,13 @@ func (s *Store) mark(ctx context.Context, tx *sql.Tx, marks []relay.Mark, found 
 		switch {
 		case m.Held == "" && m.Keep:
 		case m.Held == "":
-			err = run(updateTried, id, m.Attempts, nullable(m.Error))
+			err = run(updateTried, id, m.Attempts, nullable(sanitise(m.Error)))
+		case m.Keep && m.Held == relay.HeldBehind:
+			err = run(updateBehind, id)
 		case m.Keep:
 			err = run(updateHeld, id, held, after)
 		default:
-			err = run(updateMark, id, held, after, m.Attempts, nullable(m.Error))
+			err = run(updateMark, id, held, after, m.Attempts, nullable(sanitise(m.Error)))
 		}
 		if err != nil {
 			return 0, err
@@ -219,7 +208,15 @@ func (s *Store) mark(ctx context.Context, tx *sql.Tx, marks []relay.Mark, found 
 	return done, nil
 }
 
-func (s *Store) bury(ctx context.Context, tx *sql.Tx, deaths []relay.Death, found rowsFound) (done int, err error) {
+// bury moves rows to the dead letters, unless the relay has lost its lease: what
+// it calls dead may be on its way through the relay that took over.
+func (s *Store) bury(ctx context.Context, tx *sql.Tx, st relay.Settlement, found rowsFound) (done int, err error) {
+	if len(st.Dead) == 0 {
+		return 0, nil
+	}
+	if lost, err := s.lost(ctx, tx, st.Fence); err != nil || lost {
+		return 0, err
+	}
 	insert, err := tx.PrepareContext(ctx, s.sql(insertDead))
 	if err != nil {
 		return 0, err
@@ -230,12 +227,12 @@ func (s *Store) bury(ctx context.Context, tx *sql.Tx, deaths []relay.Death, foun
 		return 0, err
 	}
 	defer remove.Close() //nolint:errcheck // ends with the transaction
-	for _, d := range deaths {
+	for _, d := range st.Dead {
 		if !found.take(d.Ref) {
 			continue
 		}
 		done++
-		if _, err := insert.ExecContext(ctx, d.ID.Int(), d.Attempts, d.Class, d.Cause); err != nil {
+		if _, err := insert.ExecContext(ctx, d.ID.Int(), d.Attempts, d.Class, sanitise(d.Cause)); err != nil {
 			return 0, err
 		}
 		if _, err := remove.ExecContext(ctx, d.ID.Int()); err != nil {
@@ -254,6 +251,20 @@ func (s *Store) lost(ctx context.Context, tx *sql.Tx, f relay.Fence) (bool, erro
 	var holds bool
 	err := tx.QueryRowContext(ctx, s.sql(selectFence), f.Instance, f.Epoch).Scan(&holds)
 	return !holds, err
+}
+
+// maxError is the length of an error text in the tables, in bytes.
+const maxError = 1000
+
+// sanitise makes a text safe for a text column: valid UTF-8 without NUL, cut
+// between characters. The relay has done so already; an error text that no
+// reader can take would be found only when somebody looks for a cause.
+func sanitise(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text[:min(len(text), maxError)], "\ufffd"), "\x00", "\ufffd")
+	if len(text) <= maxError {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxError], "") // a character that was cut
 }
 
 func nullable(text string) any {

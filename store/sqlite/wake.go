@@ -29,15 +29,15 @@ type bell struct {
 	rings map[*chan struct{}]struct{}
 }
 
-// arm sets what the sleeper knows and reports whether somebody listens.
-func (b *bell) arm(d time.Duration, seq int64) bool {
+// arm sets what the sleeper knows, and for how long it sleeps.
+func (b *bell) arm(d time.Duration, seq int64) {
 	b.Lock()
 	b.seen = seq
 	b.Unlock()
-	return b.extend(d)
+	b.extend(d)
 }
 
-func (b *bell) extend(d time.Duration) bool {
+func (b *bell) extend(d time.Duration) {
 	b.Lock()
 	defer b.Unlock()
 	b.until = time.Now().Add(d)
@@ -45,7 +45,6 @@ func (b *bell) extend(d time.Duration) bool {
 	case b.armed <- struct{}{}:
 	default:
 	}
-	return len(b.rings) > 0
 }
 
 func (b *bell) disarm() {
@@ -146,7 +145,7 @@ func (s *Store) Listen(ctx context.Context, ring func()) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return ctx.Err()
 		case <-rung:
 			ring()
 		case <-s.bell.armed:

@@ -39,13 +39,9 @@ func claim(t testing.TB, l relay.Leaser, f relay.Fence, lanes relay.Lanes) relay
 	return took
 }
 
-// some are the lanes that the store has: all of them, or one.
-func (d *desk) some() relay.Lanes {
-	if d.Caps.Lanes {
-		return relay.AllLanes
-	}
-	return relay.Lanes{1}
-}
+// some are the lanes that a relay claims: all of them. A store with one lane
+// takes them as one unit.
+func (d *desk) some() relay.Lanes { return relay.AllLanes }
 
 var leaseCases = []testcase{
 	{"Renew raises the beat and returns all relays with their lanes, the caller first", func(t *testing.T, d *desk) {
