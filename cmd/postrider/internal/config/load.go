@@ -25,12 +25,12 @@ type Sources struct {
 	// Env is the environment, as os.Environ has it.
 	Env []string
 	// Search are the files looked for when neither File nor POSTRIDER_CONFIG
-	// names one. Default SearchPath.
+	// names one. Default: searchPath.
 	Search []string
 }
 
-// SearchPath is where a configuration is looked for.
-var SearchPath = []string{"postrider.yaml", "/etc/postrider/postrider.yaml"}
+// searchPath is where a configuration is looked for.
+var searchPath = []string{"postrider.yaml", "/etc/postrider/postrider.yaml"}
 
 // delimiter separates the steps of a path inside koanf. Names of headers and
 // options may hold dots and slashes, no name can hold this one.
@@ -87,7 +87,7 @@ func (s Sources) read(lookup func(string) (string, bool)) (name string, text []b
 	}
 	search := s.Search
 	if search == nil {
-		search = SearchPath
+		search = searchPath
 	}
 	for _, name := range search {
 		text, err := os.ReadFile(name)
