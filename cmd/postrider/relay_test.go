@@ -114,7 +114,9 @@ func TestRelay_UnreachableDatabaseAndBroker(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed := listener.Addr().String()
-	listener.Close()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
 
 	t.Run("database", func(t *testing.T) {
 		t.Parallel()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -127,7 +128,7 @@ func TestWhy(t *testing.T) {
 		d.exec(t, "INSERT INTO outbox_control (kind, name, by, reason) VALUES ('topic', 'orders', 'ann', 'migration of the consumers')")
 		contains(t, must(t, env, "why", free), `topic "orders" is paused by ann: migration of the consumers`)
 
-		noRoute := append(env, "POSTRIDER_BROKER=stdout:", "POSTRIDER_ROUTES__0__TOPIC=bills.*")
+		noRoute := slices.Concat(env, []string{"POSTRIDER_BROKER=stdout:", "POSTRIDER_ROUTES__0__TOPIC=bills.*"})
 		contains(t, must(t, noRoute, "why", free), `no route takes topic "orders"`)
 
 		d.exec(t, `INSERT INTO outbox_dead (id, event_id, generation, topic, key, content_type, created_at, queued_at, attempts, cause_class, cause)

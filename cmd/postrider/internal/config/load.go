@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/knadh/koanf/parsers/yaml"
@@ -119,8 +120,8 @@ func variable(name, value string) (string, any) {
 
 func lookupIn(environ []string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
-		for i := len(environ) - 1; i >= 0; i-- { // the last one counts, as in a shell
-			if n, v, ok := strings.Cut(environ[i], "="); ok && n == name {
+		for _, variable := range slices.Backward(environ) { // the last one counts, as in a shell
+			if n, v, ok := strings.Cut(variable, "="); ok && n == name {
 				return v, true
 			}
 		}
