@@ -86,8 +86,8 @@ func answer(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if err != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintln(w, err) //nolint:errcheck // the client is gone
+		fmt.Fprintln(w, err)
 		return
 	}
-	fmt.Fprintln(w, "ok") //nolint:errcheck // the client is gone
+	fmt.Fprintln(w, "ok")
 }

@@ -33,7 +33,8 @@ func bounded(r *relay.Report, limit int) *relay.Report {
 		rest.DeadEvents += t.DeadEvents
 		rest.OldestPendingSeconds = max(rest.OldestPendingSeconds, t.OldestPendingSeconds)
 	}
+	kept = append(kept, rest)
 	cut := *r
-	cut.Topics = append(kept, rest)
+	cut.Topics = kept
 	return &cut
 }

@@ -56,6 +56,15 @@ type Addresser interface {
 	EscapeToken(token string) string
 }
 
+// TopicAddresser is implemented by an [Addresser] in whose names something may
+// separate parts that a topic separates too, as the dots of "orders.created" on
+// NATS. The token {topic} passes through EscapeTopic in place of EscapeToken.
+type TopicAddresser interface {
+	// EscapeTopic makes each part of a topic safe, as EscapeToken does, and
+	// leaves the separators.
+	EscapeTopic(topic string) string
+}
+
 // Checker is implemented by a broker that can say how durable its accept is.
 type Checker interface {
 	// Check asks the server what doctor and a relay's start should say about

@@ -62,7 +62,7 @@ func (p *pump) chore(work func(context.Context) (func(), error)) {
 	p.choreRunning = true
 	history := p.history
 	p.spawn(func() func() {
-		ctx, cancel := withTimeout(choreTime)
+		ctx, cancel := p.withTimeout(choreTime)
 		defer cancel()
 		then, err := work(ctx)
 		return func() {

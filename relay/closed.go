@@ -173,7 +173,7 @@ func (p *pump) readKeys() {
 	p.reading, p.readLost = true, Lanes{}
 	history := p.history
 	p.spawn(func() func() {
-		ctx, cancel := withTimeout(fetchTimeout)
+		ctx, cancel := p.withTimeout(fetchTimeout)
 		defer cancel()
 		reads, err := p.store.ReadKeys(ctx, keys, max(1, rowsPerRead/n))
 		return func() {
@@ -258,7 +258,7 @@ func (p *pump) page(now time.Time) {
 	p.sweeping = true
 	after, history := p.cursor, p.history
 	p.spawn(func() func() {
-		ctx, cancel := withTimeout(fetchTimeout)
+		ctx, cancel := p.withTimeout(fetchTimeout)
 		defer cancel()
 		keys, more, err := p.store.HeldKeys(ctx, after, keysPerPage)
 		return func() {

@@ -28,6 +28,9 @@ func (p *pump) compete(ctx context.Context) (DrainReport, error) {
 		})
 		p.noteDatabase(err)
 		p.lastLoop.Store(time.Now().UnixNano())
+		if err == nil { // the claim has committed
+			p.delivered.Add(int64(round.accepted))
+		}
 		if p.once && (err != nil || claimed == 0 || round.accepted == 0) {
 			p.heldLeft(ctx)
 			return p.competed(before, round), err
@@ -40,7 +43,6 @@ func (p *pump) compete(ctx context.Context) (DrainReport, error) {
 			wait = max(failing.next(), min(RetryDelay(round.unavailable), longestRetryAfter))
 		default:
 			failing.reset()
-			p.delivered.Add(int64(round.accepted))
 			if claimed == p.db.Batch && p.db.WhenFull == WhenFullAgain && round.accepted > 0 {
 				wait = 0
 			}
@@ -103,7 +105,14 @@ func (p *pump) sameBroker(rows []Row) int {
 func (p *pump) competingCall(ctx context.Context, rows []Row, s *Settlement, round *competingRound) bool {
 	t := p.topicOf(rows[0].Topic)
 	if t.route == nil {
-		return true
+		// They would be claimed first each time and leave no room for others.
+		t.unroutable = true
+		for i := range rows {
+			s.Marks = append(s.Marks, Mark{
+				Ref: rows[i].Ref, Held: HeldRetry, After: longestRetry, Attempts: rows[i].Attempts, Error: "no route",
+			})
+		}
+		return false
 	}
 	began := time.Now()
 	c := &call{broker: p.r.cfg.Brokers[t.route.Broker]}

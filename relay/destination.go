@@ -41,8 +41,9 @@ type destination struct {
 	failures int
 	cause    error
 	since    time.Time
-	size     int     // events of the next call
-	rate     float64 // events a second
+	size     int           // events of the next call
+	rate     float64       // events a second, beside the time that any call takes
+	floor    time.Duration // that time
 	suspects map[suspectKey]*suspect
 	solos    int       // calls on their way that hold one suspect
 	failedAt uint64    // dispatcher.failSeq at the last failure
@@ -101,15 +102,23 @@ func (d *destination) callSize() int {
 	return max(d.size, 1)
 }
 
-// grow learns from a call that was accepted.
+// grow learns from a call that was accepted. A call takes a time of its own and
+// a time for each event; only the latter says how many more would fit. Taken
+// together, a destination that needs a second to answer anything at all would
+// be sent one event a call for ever.
 func (d *destination) grow(events int, took, timeout time.Duration) {
-	rate := float64(events) / max(took, time.Microsecond).Seconds()
-	if d.rate == 0 {
+	took = max(took, time.Microsecond)
+	d.floor += d.floor / 64 // it may have become slower
+	if d.floor == 0 || took < d.floor {
+		d.floor = took
+	}
+	rate := float64(events) / max(took-d.floor, took/16).Seconds()
+	if d.rate == 0 || rate < d.rate { // believed at once: too large a call times out
 		d.rate = rate
 	}
 	d.rate = 0.7*d.rate + 0.3*rate
-	sendable := int(d.rate * timeout.Seconds() / 2)
-	d.size = max(1, min(2*max(d.size, 1), sendable, maxCallSize))
+	left := max(timeout/2-d.floor, timeout/16)
+	d.size = max(1, min(2*max(d.size, 1), 1+int(d.rate*left.Seconds()), maxCallSize))
 }
 
 const maxCallSize = 8192
@@ -131,7 +140,7 @@ func (p *pump) pause(d *destination, err error) {
 	if d.failures == 1 {
 		p.log.Warn("destination unavailable", "broker", d.brokerName, "destination", p.safeName(d), "error", safeError(err), "hint", HintOf(err))
 	}
-	d.state, d.cause, d.size, d.rate = destPaused, err, 1, 0
+	d.state, d.cause, d.size, d.rate, d.floor = destPaused, err, 1, 0, 0
 	if until := now.Add(wait); until.After(d.until) {
 		d.until = until
 	}

@@ -148,7 +148,7 @@ func (p *pump) ask(q FetchQuery, now time.Time, back func()) *view {
 	v := &view{settled: map[RowID]struct{}{}, touched: map[Key]struct{}{}, change: p.change, query: q, sent: now}
 	history := p.history
 	p.spawn(func() func() {
-		ctx, cancel := withTimeout(fetchTimeout)
+		ctx, cancel := p.withTimeout(fetchTimeout)
 		defer cancel()
 		f, err := p.store.Fetch(ctx, q)
 		return func() {

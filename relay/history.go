@@ -18,7 +18,7 @@ func (p *pump) anotherServer(identity string) {
 
 func (p *pump) reopenStore(b backoff) {
 	p.spawn(func() func() {
-		ctx, cancel := withTimeout(openTimeout)
+		ctx, cancel := p.withTimeout(openTimeout)
 		defer cancel()
 		server, err := p.store.Open(ctx)
 		if err != nil {

@@ -132,7 +132,7 @@ func (p *pump) leaseWork(work func(context.Context) error, then func(error)) {
 	p.leaseJob = true
 	timeout, term := p.r.cfg.Lease/2, p.term
 	p.spawn(func() func() {
-		ctx, cancel := withTimeout(timeout)
+		ctx, cancel := p.withTimeout(timeout)
 		defer cancel()
 		err := work(ctx)
 		return func() {
@@ -317,7 +317,11 @@ func (p *pump) leave(ctx context.Context) {
 	if p.leaser == nil || !p.joined {
 		return
 	}
-	leaveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.r.cfg.Lease/2)
+	within := p.r.cfg.Lease / 2
+	if !p.stopBy.IsZero() {
+		within = min(within, max(lastWords/2, time.Until(p.stopBy)))
+	}
+	leaveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
 	if err := p.leaser.Leave(leaveCtx, p.fence); err != nil {
 		p.log.Warn("lanes not released", "error", safeError(err))

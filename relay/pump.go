@@ -61,6 +61,9 @@ type pump struct {
 	stopBy     time.Time // calls are cut then
 	cutCalls   context.CancelFunc
 	callsCtx   context.Context //nolint:containedctx // the parent of the calls' contexts, cut at the end of a drain
+	workCtx    context.Context //nolint:containedctx // the same for statements, cut when nobody needs them any more
+	cutWork    context.CancelFunc
+	abandoned  chan struct{} // closed when results are no longer waited for
 	fatal      error
 	leftReason []Leftover
 }
@@ -91,8 +94,9 @@ func (p *pump) reset() {
 
 func (p *pump) run(ctx context.Context, once bool) (DrainReport, error) {
 	p.once, p.stopping, p.fatal, p.leftReason = once, false, nil, nil
-	p.started = time.Now()
-	p.done = make(chan func(), 64)
+	p.started, p.stopBy = time.Now(), time.Time{}
+	p.done, p.abandoned, p.running = make(chan func(), 64), make(chan struct{}), 0
+	p.dispatcher = dispatcher{}
 	p.initMember()
 	p.reset()
 	if err := p.open(ctx); err != nil || ctx.Err() != nil {
@@ -101,14 +105,16 @@ func (p *pump) run(ctx context.Context, once bool) (DrainReport, error) {
 	if p.db.Claim == ClaimCompeting {
 		return p.compete(ctx)
 	}
-	callsCtx, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer cut()
-	p.callsCtx, p.cutCalls = callsCtx, cut
+	p.callsCtx, p.cutCalls = context.WithCancel(context.WithoutCancel(ctx))
+	defer p.cutCalls()
+	p.workCtx, p.cutWork = context.WithCancel(context.WithoutCancel(ctx))
+	defer p.cutWork()
 	listenCtx, stopListening := context.WithCancel(ctx)
 	defer stopListening()
 	stopped := p.listen(listenCtx)
 	before := p.snapshotTotals()
 	p.loop(ctx)
+	p.end()
 	stopListening()
 	<-stopped
 	p.leave(ctx)
@@ -191,18 +197,19 @@ func (p *pump) loop(ctx context.Context) {
 			p.stop()
 		}
 	}
-	// What still runs are calls and statements that outlive the drain time;
-	// their contexts are cut, so they return now.
-	p.cutCalls()
-	for p.running > 0 {
-		p.finish(<-p.done)
-	}
 }
 
 // spawn runs work beside the loop; the loop runs what it returns.
 func (p *pump) spawn(work func() (then func())) {
 	p.running++
-	go func() { p.done <- work() }()
+	done, abandoned := p.done, p.abandoned
+	go func() {
+		then := work()
+		select {
+		case done <- then:
+		case <-abandoned:
+		}
+	}()
 }
 
 func (p *pump) finish(then func()) {
@@ -245,57 +252,4 @@ func (p *pump) wakeBy(t time.Time) {
 	if t.Before(p.wakeAt) {
 		p.wakeAt = t
 	}
-}
-
-// stop begins the drain: nothing new is fetched or sent, what waits in memory
-// is forgotten, what is on its way may return and be settled.
-func (p *pump) stop() {
-	if p.stopping {
-		return
-	}
-	p.stopping = true
-	p.stopBy = time.Now().Add(p.r.cfg.DrainTimeout)
-	p.forgetQueued()
-}
-
-// finished reports whether the loop may end.
-func (p *pump) finished() bool {
-	switch {
-	case p.fatal != nil:
-		return true
-	case p.stopping:
-		return !time.Now().Before(p.stopBy) || (p.calls == 0 && p.settled())
-	case p.once:
-		return p.drained()
-	}
-	return false
-}
-
-// drained reports whether a Drain has nothing left to do: nothing in memory or
-// on its way, and the last fetch, sent after the last change, found nothing.
-func (p *pump) drained() bool {
-	if p.standsBy() {
-		p.leftReason = p.leftovers()
-		return true
-	}
-	if !p.serves() || p.calls > 0 || !p.settled() || len(p.items) > p.parkedRows() || p.keysBusy() || p.view != nil || !p.emptyFetch || p.choreRunning {
-		return false
-	}
-	if p.probeWithin() { // a destination's first, short pauses are waited for
-		return false
-	}
-	p.leftReason = p.leftovers()
-	return true
-}
-
-// standsBy reports whether a Drain got no lane although it waited for as long as
-// a dead relay's lease may last.
-func (p *pump) standsBy() bool {
-	return p.joined && !p.serves() && !p.leaseJob && len(p.members) > 1 && time.Since(p.started) > 2*p.r.cfg.Lease
-}
-
-// withTimeout is the context of a statement: not cut by the end of Run, so
-// that what was sent is also settled.
-func withTimeout(d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), d)
 }

@@ -26,7 +26,7 @@ func TestPaused_AnEventWrittenAfterThePauseIsNotSent(t *testing.T) {
 					w.db.Pause(relay.Control{Kind: kind, Name: target, By: "op"})
 					w.put("orders", "a", "a 0")
 					w.put("orders", "a", "a 1")
-					w.put("orders", "", " 0")
+					w.put("orders", "", "keyless")
 					time.Sleep(10 * time.Second)
 					if w.has("a 0") {
 						t.Error("an event of what is paused was sent")

@@ -129,7 +129,7 @@ func (p *pump) write(b *batch, now time.Time) {
 	}
 	history := p.history
 	p.spawn(func() func() {
-		ctx, cancel := withTimeout(settleTimeout)
+		ctx, cancel := p.withTimeout(settleTimeout)
 		defer cancel()
 		res, err := p.store.Settle(ctx, s)
 		return func() {

@@ -141,7 +141,7 @@ func (p *pump) extendArming(now time.Time) {
 	p.armedAt = now
 	waker := p.store.(Waker)
 	p.spawn(func() func() {
-		ctx, cancel := withTimeout(armFor)
+		ctx, cancel := p.withTimeout(armFor)
 		defer cancel()
 		err := waker.Arm(ctx)
 		return func() {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
@@ -131,9 +132,7 @@ func (s *sources) of(database string) string {
 	src := "postrider/" + url.PathEscape(database)
 	grown := map[string]string{database: src}
 	if old != nil {
-		for k, v := range *old {
-			grown[k] = v
-		}
+		maps.Copy(grown, *old)
 	}
 	s.made.CompareAndSwap(old, &grown) // one that lost the race is made again
 	return src

@@ -20,7 +20,8 @@ type Escaper interface{ EscapeToken(string) string }
 
 // TopicEscaper is implemented by an Escaper that leaves in a topic what separates
 // the parts of its own names, as the dots of "orders.created" on NATS. The
-// developer chose the topic; a key comes from data and is escaped whole.
+// developer chose the topic; a key comes from data and is escaped whole. It is
+// relay.TopicAddresser.
 type TopicEscaper interface{ EscapeTopic(string) string }
 
 // ErrNoHeader is returned by Expand for an event without the header that the

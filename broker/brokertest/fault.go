@@ -1,6 +1,7 @@
 package brokertest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -89,7 +90,7 @@ func lostAcks(t *testing.T, h Harness) {
 	}
 	f.FindAcks()
 	drive(t, &f.Target, events)
-	all := append(events, f.event("warm", 0))
+	all := slices.Concat(events, []relay.Event{f.event("warm", 0)})
 	checkDelivered(t, h, &f.Target, all)
 	if got := f.Read(t); h.Caps.Dedup && len(got) != len(all) {
 		t.Errorf("destination holds %d messages of %d events: it knew their dedup ids", len(got), len(all))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"strconv"
@@ -42,15 +43,13 @@ func Parse(rawURL string, options map[string]string, stdout io.Writer) (Config, 
 	case "file":
 		c.Path = strings.TrimPrefix(path, "//") // file:///var/x and file:/var/x are the same
 	default:
-		return c, fmt.Errorf("file broker: url: not of the form file:PATH or stdout:")
+		return c, errors.New("file broker: url: neither file:PATH nor the word stdout with a colon")
 	}
 	merged := map[string]string{}
 	for name := range values {
 		merged[name] = values.Get(name)
 	}
-	for name, value := range options {
-		merged[name] = value
-	}
+	maps.Copy(merged, options)
 	var errs []error
 	for name, value := range merged {
 		errs = append(errs, c.set(name, value))

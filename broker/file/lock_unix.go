@@ -29,7 +29,7 @@ func flock(f *os.File, how int) error {
 	err = conn.Control(func(fd uintptr) {
 		for {
 			failed = syscall.Flock(int(fd), how)
-			if failed != syscall.EINTR { //nolint:errorlint // a bare errno
+			if failed != syscall.EINTR {
 				return
 			}
 		}

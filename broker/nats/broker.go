@@ -10,7 +10,7 @@ import (
 )
 
 // Broker publishes to JetStream. It implements [relay.Broker] and the optional
-// Destinationer, Addresser and Checker. Safe for concurrent use.
+// Destinationer, Addresser, TopicAddresser and Checker. Safe for concurrent use.
 //
 // It is no Mixer: Publish returns when its last event has an answer, and a
 // stream without a quorum does not answer at all, so it would hold up the results
@@ -31,10 +31,11 @@ type Broker struct {
 }
 
 var (
-	_ relay.Broker        = (*Broker)(nil)
-	_ relay.Destinationer = (*Broker)(nil)
-	_ relay.Addresser     = (*Broker)(nil)
-	_ relay.Checker       = (*Broker)(nil)
+	_ relay.Broker         = (*Broker)(nil)
+	_ relay.Destinationer  = (*Broker)(nil)
+	_ relay.Addresser      = (*Broker)(nil)
+	_ relay.TopicAddresser = (*Broker)(nil)
+	_ relay.Checker        = (*Broker)(nil)
 )
 
 var errClosed = errors.New("nats broker: closed")

@@ -59,6 +59,9 @@ func (b *Broker) connect(ctx context.Context) (*link, error) {
 		return nil, b.connectError(ctx, err)
 	}
 	b.link.Store(l)
+	if l.nc.IsClosed() { // its handler may have run before the link was there
+		b.link.CompareAndSwap(l, nil)
+	}
 	if b.isClosed() { // Close may have looked before the link was there
 		l.close()
 		return nil, relay.Unavailable(errClosed)
@@ -108,7 +111,7 @@ func (b *Broker) dial(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	l := &link{cancel: cancel}
+	l := &link{cancel: cancel, acks: acks{calls: make(map[uint64]*call)}}
 	opts := []natsgo.Option{
 		natsgo.Name(b.cfg.Name),
 		natsgo.Timeout(b.cfg.ConnectTimeout),
@@ -141,7 +144,6 @@ func (b *Broker) dial(ctx context.Context) (*link, error) {
 		return nil, context.Cause(ctx)
 	}
 	l.nc = nc
-	l.acks.calls = make(map[uint64]*call)
 	l.acks.inbox = nc.NewInbox()
 	sub, err := nc.Subscribe(l.acks.inbox+".*", func(msg *natsgo.Msg) { l.acks.handle(b, l, msg) })
 	if err == nil {

@@ -150,8 +150,10 @@ func TestS85_AddressTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := []string{" ", "\t", "\r", "\n", "\r\nPUB x 1", "*", ">", "#", "+", ".", "", "..", "a b", "a.b", "%", "ü", "\xff",
-		strings.Repeat("k", 1024), strings.Repeat(" ", 64<<10), "$JS.x", "$SYS", "_INBOX.x", "_INBOX", "\x00", "orders"}
+	keys := []string{
+		" ", "\t", "\r", "\n", "\r\nPUB x 1", "*", ">", "#", "+", ".", "", "..", "a b", "a.b", "%", "ü", "\xff",
+		strings.Repeat("k", 1024), strings.Repeat(" ", 64<<10), "$JS.x", "$SYS", "_INBOX.x", "_INBOX", "\x00", "orders",
+	}
 	want := map[string]int{}
 	for _, tmpl := range []*wire.Template{inOrders, bare} {
 		for i, key := range keys {

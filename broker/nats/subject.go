@@ -41,7 +41,7 @@ func UnescapeToken(token string) string {
 	return wire.DecodeValue(token)
 }
 
-// EscapeTopic implements [wire.TopicEscaper]: the dots of a topic separate the
+// EscapeTopic implements [relay.TopicAddresser]: the dots of a topic separate the
 // tokens of its subject, so that "orders.created" is found by "orders.*".
 func (b *Broker) EscapeTopic(topic string) string {
 	if !strings.Contains(topic, ".") {

@@ -43,7 +43,7 @@ func (c *command) assemble(cfg *config.Config, log *slog.Logger) (*assembled, er
 		PlainKeys:      cfg.Log.Keys == "plain",
 	}
 	for i, d := range cfg.Databases {
-		store, err := newStore(d, relayTimes{publishTimeout: rc.PublishTimeout})
+		store, err := newStore(d, relayTimes{rc.PublishTimeout, rc.Lease, c.remember})
 		if err != nil {
 			addAll(problems, fmt.Sprintf("databases[%d]", i), err)
 			continue

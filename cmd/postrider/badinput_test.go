@@ -13,7 +13,7 @@ import (
 // hint and the exit code.
 func complains(t *testing.T, env []string, code int, wants []string, args ...string) {
 	t.Helper()
-	r := program(t, t.Context(), env, args...)
+	r := program(t, env, args...)
 	if r.code != code {
 		t.Errorf("postrider %s: exit %d, want %d\n%s", strings.Join(args, " "), r.code, code, r.shown())
 	}
@@ -140,14 +140,14 @@ func TestGrants(t *testing.T) {
 		return []string{"POSTRIDER_DATABASE=" + testenv.As(t, d.url, role), "POSTRIDER_BROKER=stdout:", "POSTRIDER_ADMIN__LISTEN=off"}
 	}
 	id := strings.TrimSpace(must(t, as(writer), "write", "--topic", "t", "--payload", "x"))
-	if r := program(t, t.Context(), as(writer), "why", id); r.code != exitFailed {
+	if r := program(t, as(writer), "why", id); r.code != exitFailed {
 		t.Errorf("a writer reads the outbox:\n%s", r.shown())
 	}
 	contains(t, must(t, as(monitor), "status"), "pending 1")
 	contains(t, must(t, as(relay), "status"), "pending 1")
 	contains(t, must(t, as(relay), "why", id), "pending")
 	contains(t, must(t, as(relay), "relay", "--once"), id)
-	if r := program(t, t.Context(), as(relay), "migrate", "down"); r.code != exitFailed {
+	if r := program(t, as(relay), "migrate", "down"); r.code != exitFailed {
 		t.Errorf("a relay drops tables:\n%s", r.shown())
 	}
 }

@@ -27,7 +27,7 @@ func (c *command) bench() *cobra.Command {
 The tables ` + bench.Prefix + `* and the destination ` + bench.Topic + ` are made for it and
 removed; the outbox itself is not touched. It loads the servers: not for production.`,
 	}
-	cmd.AddCommand(c.benchDrain())
+	cmd.AddCommand(c.benchDrain(), c.benchLatency(), c.benchWrite())
 	return cmd
 }
 
@@ -60,6 +60,75 @@ func (c *command) benchDrain() *cobra.Command {
 	flags.IntVar(&d.Keys, "keys", 10000, "distinct keys")
 	flags.IntVar(&d.Payload, "payload", 300, "bytes of a payload")
 	flags.DurationVar(&d.Retention, "retention", 24*time.Hour, "how long delivered events are kept; 0s is not at all")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (c *command) benchLatency() *cobra.Command {
+	var l bench.Latency
+	var read string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "latency",
+		Short: "Time from commit to the broker's acknowledgement",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if l.Rate <= 0 || l.Duration <= 0 || l.Payload < 0 {
+				return wrong("--rate and --duration must be above 0, --payload at least 0")
+			}
+			if read != "poll" {
+				return wrong("--read %s: this version reads with poll", read)
+			}
+			return c.withBench(cmd.Context(), true, func(ctx context.Context, e *bench.Env) error {
+				res, err := l.Run(ctx, e)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return c.printJSON(res)
+				}
+				fmt.Fprintf(c.stdout, "p50   %8.2f ms\np99   %8.2f ms\nmax   %8.2f ms\nrate  %8.0f events/s\n", res.P50, res.P99, res.Max, res.Rate)
+				return nil
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.Float64Var(&l.Rate, "rate", 500, "events a second")
+	flags.DurationVar(&l.Duration, "duration", 30*time.Second, "how long")
+	flags.IntVar(&l.Payload, "payload", 300, "bytes of a payload")
+	flags.StringVar(&read, "read", "poll", "how the relay reads: poll")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (c *command) benchWrite() *cobra.Command {
+	var w bench.Write
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "write",
+		Short: "What a relay costs the writers",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if w.Writers < 1 || w.Duration <= 0 || w.Payload < 0 {
+				return wrong("--writers must be at least 1, --duration above 0, --payload at least 0")
+			}
+			return c.withBench(cmd.Context(), true, func(ctx context.Context, e *bench.Env) error {
+				res, err := w.Run(ctx, e)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return c.printJSON(res)
+				}
+				fmt.Fprintf(c.stdout, "plain table    %8.0f commits/s\nwithout relay  %8.0f commits/s\nwith relay     %8.0f commits/s\nratio          %8.2f\n", res.Plain, res.Without, res.With, res.Ratio)
+				return nil
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&w.Writers, "writers", 32, "concurrent writers")
+	flags.DurationVar(&w.Duration, "duration", 10*time.Second, "how long, for each of the three")
+	flags.IntVar(&w.Payload, "payload", 300, "bytes of a payload")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

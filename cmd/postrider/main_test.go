@@ -36,12 +36,17 @@ func (r result) shown() string { return r.out + r.errors }
 
 // program runs the program in this process. It fails the test if a password was
 // shown or an error has more than its line and its hint.
-func program(t *testing.T, ctx context.Context, env []string, args ...string) result {
+func program(t *testing.T, env []string, args ...string) result {
 	t.Helper()
-	return programWith(t, ctx, "", env, args...)
+	return programWith(t, "", env, args...)
 }
 
-func programWith(t *testing.T, ctx context.Context, stdin string, env []string, args ...string) result {
+func programWith(t *testing.T, stdin string, env []string, args ...string) result {
+	t.Helper()
+	return programUntil(t.Context(), t, stdin, env, args...)
+}
+
+func programUntil(ctx context.Context, t *testing.T, stdin string, env []string, args ...string) result {
 	t.Helper()
 	var out, errors lockedBuffer
 	env = append([]string{"POSTRIDER_ADMIN__LISTEN=127.0.0.1:0"}, env...)
@@ -56,7 +61,7 @@ func programWith(t *testing.T, ctx context.Context, stdin string, env []string, 
 // must is program for what has to succeed; it returns the output.
 func must(t *testing.T, env []string, args ...string) string {
 	t.Helper()
-	r := program(t, t.Context(), env, args...)
+	r := program(t, env, args...)
 	if r.code != exitFine {
 		t.Fatalf("postrider %s: exit %d\n%s", strings.Join(args, " "), r.code, r.shown())
 	}

@@ -14,7 +14,7 @@ func TestMigrate_TwiceAtOnceRunsOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		results := make([]result, 6)
 		for i := range results {
-			wg.Go(func() { results[i] = program(t, t.Context(), d.env(), "migrate", "up") })
+			wg.Go(func() { results[i] = program(t, d.env(), "migrate", "up") })
 		}
 		wg.Wait()
 		all := ""
@@ -105,7 +105,7 @@ func TestMigrate_DownSeesWhatCommitsMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := make(chan result, 1)
-	go func() { done <- program(t, t.Context(), d.env(), "migrate", "down") }()
+	go func() { done <- program(t, d.env(), "migrate", "down") }()
 	waitForLockWaiter(t, d)
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)

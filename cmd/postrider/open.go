@@ -64,9 +64,6 @@ func (c *command) open(ctx context.Context, d config.Database, create bool) (*co
 	return &connection{DB: db, name: d.Name, dialect: plugin.dialect, names: namesOf(d).WithDefaults(plugin.dialect)}, nil
 }
 
-// sql fills the names of the tables into a statement.
-func (c *connection) sql(text string) string { return c.names.Expand(c.dialect, text) }
-
 // outbox is the connection as inspect wants it.
 func (c *connection) outbox() inspect.Outbox {
 	return inspect.Outbox{DB: c.DB, Dialect: c.dialect, Names: c.names}

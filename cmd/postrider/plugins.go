@@ -49,8 +49,22 @@ type databasePlugin struct {
 	hint func(url string, err error) string
 }
 
-// relayTimes are the relay's times that a store has to know.
-type relayTimes struct{ publishTimeout time.Duration }
+// relayTimes are what a store has to know of the relay and of the program.
+type relayTimes struct {
+	publishTimeout, lease time.Duration
+	// remember is told each URL that was read, so that its password is removed
+	// from whatever is printed. May be nil.
+	remember func(url string, err error)
+}
+
+// connect reads a URL for a new connection.
+func (s relayTimes) connect(read func() (string, error)) (string, error) {
+	text, err := read()
+	if s.remember != nil {
+		s.remember(text, err)
+	}
+	return text, err
+}
 
 // brokerPlugin makes a broker of a kind. It does not connect.
 type brokerPlugin func(b config.Broker, options map[string]string, stdout io.Writer) (relay.Broker, error)
@@ -59,7 +73,7 @@ func databaseSchemes() []string { return slices.Sorted(maps.Keys(databasePlugins
 func brokerSchemes() []string   { return slices.Sorted(maps.Keys(brokerPlugins)) }
 
 // newStore makes the store of a database.
-func newStore(d config.Database, times relayTimes) (relay.Store, error) {
+func newStore(d config.Database, s relayTimes) (relay.Store, error) {
 	text, err := d.Connect()
 	if err != nil {
 		return nil, err
@@ -72,7 +86,7 @@ func newStore(d config.Database, times relayTimes) (relay.Store, error) {
 	if !ok {
 		return nil, fmt.Errorf("no adapter for %s: in this build", scheme)
 	}
-	return plugin.store(d, times)
+	return plugin.store(d, s)
 }
 
 // newBroker makes a broker.
@@ -96,26 +110,26 @@ func newBroker(b config.Broker, stdout io.Writer) (relay.Broker, error) {
 	return plugin(b, options, stdout)
 }
 
-func newPostgres(d config.Database, times relayTimes) (relay.Store, error) {
+func newPostgres(d config.Database, s relayTimes) (relay.Store, error) {
 	cfg := postgres.Config{
-		URLFunc:        func(context.Context) (string, error) { return d.Connect() },
+		URLFunc:        func(context.Context) (string, error) { return s.connect(d.Connect) },
 		Names:          namesOf(d),
 		Retention:      time.Duration(d.Retention),
 		History:        postgres.History(d.History),
 		DeadRetention:  time.Duration(d.DeadRetention),
 		Doorbell:       postgres.Doorbell(d.Doorbell),
-		PublishTimeout: times.publishTimeout,
+		PublishTimeout: s.publishTimeout,
 	}
 	if d.Retention == 0 {
 		cfg.Retention = postgres.NoRetention
 	}
 	if d.DirectURL != "" || d.DirectURLFile != "" {
-		cfg.DirectURLFunc = func(context.Context) (string, error) { return d.ConnectDirect() }
+		cfg.DirectURLFunc = func(context.Context) (string, error) { return s.connect(d.ConnectDirect) }
 	}
 	return postgres.New(cfg)
 }
 
-func newSQLite(d config.Database, times relayTimes) (relay.Store, error) {
+func newSQLite(d config.Database, s relayTimes) (relay.Store, error) {
 	text, err := d.Connect()
 	if err != nil {
 		return nil, err
@@ -126,7 +140,9 @@ func newSQLite(d config.Database, times relayTimes) (relay.Store, error) {
 		Retention:      time.Duration(d.Retention),
 		History:        sqlite.History(d.History),
 		DeadRetention:  time.Duration(d.DeadRetention),
-		PublishTimeout: times.publishTimeout,
+		PublishTimeout: s.publishTimeout,
+		// A beat stands still for a fifth of the lease in good health.
+		GoneAfter: max(time.Minute, 3*s.lease),
 	}
 	if d.Retention == 0 {
 		cfg.Retention = -1

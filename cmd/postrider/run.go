@@ -86,8 +86,8 @@ func (c *command) root() *cobra.Command {
 	flags.StringVar(&c.flags.table, "table", "", "name of the outbox table")
 	flags.StringVar(&c.flags.prefix, "prefix", "", "prefix of the other tables' names (default outbox)")
 	flags.StringVar(&c.flags.only, "only", "", "name of the one database to work on, where the configuration has several")
-	for _, make := range subcommands {
-		sub := make(c)
+	for _, build := range subcommands {
+		sub := build(c)
 		c.mark(sub)
 		root.AddCommand(sub)
 	}

@@ -139,7 +139,7 @@ func (s *outboxStatus) fail(d config.Database, err error) {
 // reportOf asks the store, whose counts are bounded. Where the store does not
 // open, since it is a standby or the role may only monitor, the view answers.
 func (c *command) reportOf(ctx context.Context, d config.Database, db *connection) (relay.Report, error) {
-	store, err := newStore(d, relayTimes{})
+	store, err := newStore(d, relayTimes{remember: c.remember})
 	if err != nil {
 		return relay.Report{}, mistake{err}
 	}

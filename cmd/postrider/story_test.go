@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/postrider/postrider/internal/testenv"
 	"github.com/postrider/postrider/outbox"
 )
 
@@ -26,7 +28,7 @@ func TestAnEventFromWriteToDelivered(t *testing.T) {
 		contains(t, must(t, env, "why", id), "pending", "no relay serves this outbox")
 		contains(t, must(t, env, "status"), "pending 1", "orders", "no relay")
 
-		r := program(t, t.Context(), env, "relay", "--once")
+		r := program(t, env, "relay", "--once")
 		if r.code != exitFine {
 			t.Fatalf("relay --once: exit %d\n%s", r.code, r.shown())
 		}
@@ -41,7 +43,7 @@ func TestAnEventFromWriteToDelivered(t *testing.T) {
 		contains(t, must(t, env, "status"), "pending 0")
 		contains(t, must(t, env, "migrate", "down"), "undone 00001_outbox.sql")
 		contains(t, must(t, env, "migrate", "down"), "there are no tables")
-		if r := program(t, t.Context(), env, "migrate", "status"); r.code != exitFailed {
+		if r := program(t, env, "migrate", "status"); r.code != exitFailed {
 			t.Errorf("status after down: exit %d\n%s", r.code, r.shown())
 		}
 	})
@@ -52,10 +54,10 @@ func TestWrite_PayloadByteForByteFromTheInput(t *testing.T) {
 	eachKind(t, func(t *testing.T, d database) {
 		must(t, d.env(), "migrate", "up")
 		payload := "\x00\xff{\n}\r\n"
-		if r := programWith(t, t.Context(), payload, d.env(), "write", "--topic", "t"); r.code != exitFine {
+		if r := programWith(t, payload, d.env(), "write", "--topic", "t"); r.code != exitFine {
 			t.Fatal(r.shown())
 		}
-		r := program(t, t.Context(), d.env(), "relay", "--once", "--broker", "stdout:")
+		r := program(t, d.env(), "relay", "--once", "--broker", "stdout:")
 		if r.code != exitFine {
 			t.Fatal(r.shown())
 		}
@@ -88,7 +90,7 @@ func TestStatusJSON(t *testing.T) {
 				t.Errorf("%s is %v, want a list", name, one[name])
 			}
 		}
-		r := program(t, t.Context(), d.env(), "status", "--max-age", "0s")
+		r := program(t, d.env(), "status", "--max-age", "0s")
 		if r.code != exitFailed {
 			t.Errorf("--max-age: exit %d\n%s", r.code, r.shown())
 		}
@@ -126,7 +128,7 @@ func TestWhy(t *testing.T) {
 		d.exec(t, "INSERT INTO outbox_control (kind, name, by, reason) VALUES ('topic', 'orders', 'ann', 'migration of the consumers')")
 		contains(t, must(t, env, "why", free), `topic "orders" is paused by ann: migration of the consumers`)
 
-		noRoute := append(env, "POSTRIDER_BROKER=stdout:", "POSTRIDER_ROUTES__0__TOPIC=bills.*")
+		noRoute := slices.Concat(env, []string{"POSTRIDER_BROKER=stdout:", "POSTRIDER_ROUTES__0__TOPIC=bills.*"})
 		contains(t, must(t, noRoute, "why", free), `no route takes topic "orders"`)
 
 		d.exec(t, `INSERT INTO outbox_dead (id, event_id, generation, topic, key, content_type, created_at, queued_at, attempts, cause_class, cause)
@@ -136,7 +138,7 @@ func TestWhy(t *testing.T) {
 		contains(t, must(t, env, "why", "--key", "f"), "0 pending and 1 dead")
 
 		for _, unknown := range [][]string{{"why", outbox.NewID().String()}, {"why", "--key", "nobody"}} {
-			if r := program(t, t.Context(), env, unknown...); r.code != exitFailed || !strings.Contains(r.errors, "hint: ") {
+			if r := program(t, env, unknown...); r.code != exitFailed || !strings.Contains(r.errors, "hint: ") {
 				t.Errorf("%v: exit %d\n%s", unknown, r.code, r.shown())
 			}
 		}
@@ -163,12 +165,12 @@ func TestSeveralDatabases_OneDownDoesNotHideTheOther(t *testing.T) {
 		"POSTRIDER_DATABASES__1__NAME=b", "POSTRIDER_DATABASES__1__URL=" + b.url,
 	}
 	must(t, env, "migrate", "up", "--only", "b")
-	r := program(t, t.Context(), env, "status")
+	r := program(t, env, "status")
 	if r.code != exitFailed {
 		t.Errorf("exit %d", r.code)
 	}
 	contains(t, r.out, "a: cannot be read", "b: pending 0")
-	r = program(t, t.Context(), env, "write", "--topic", "t", "--payload", "x")
+	r = program(t, env, "write", "--topic", "t", "--payload", "x")
 	if r.code != exitMistake {
 		t.Errorf("exit %d", r.code)
 	}
@@ -181,7 +183,36 @@ func TestRelay_ContextEndsItInOrder(t *testing.T) {
 	must(t, d.env(), "migrate", "up")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r := program(t, ctx, append(d.env(), "POSTRIDER_BROKER=stdout:"), "relay"); r.code != exitFine {
+	if r := programUntil(ctx, t, "", append(d.env(), "POSTRIDER_BROKER=stdout:"), "relay"); r.code != exitFine {
 		t.Errorf("exit %d\n%s", r.code, r.shown())
 	}
+}
+
+// TestThroughAPooler: every command works behind PgBouncer in transaction mode.
+func TestThroughAPooler(t *testing.T) {
+	t.Parallel()
+	d := newPG(t)
+	d.url = testenv.PgBouncer(t, d.pg, testenv.PgBouncerConfig{}).URL(d.url)
+	env := append(d.env(), "POSTRIDER_BROKER=stdout:", "POSTRIDER_ADMIN__LISTEN=off")
+	must(t, env, "migrate", "up")
+	id := strings.TrimSpace(must(t, env, "write", "--topic", "t", "--key", "k", "--payload", "x", "--header", "a=b"))
+	contains(t, must(t, env, "why", id), "pending")
+	contains(t, must(t, env, "status"), "pending 1")
+	contains(t, must(t, env, "relay", "--once"), id)
+	contains(t, must(t, env, "why", id), "delivered")
+	must(t, env, "migrate", "down")
+}
+
+// TestWhy_SilentRelay: a lane's owner that gives no sign of life is named as one.
+func TestWhy_SilentRelay(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, d database) {
+		env := append(d.env(), "POSTRIDER_ADMIN__LISTEN=off", "POSTRIDER_RELAY__LEASE=1s", "POSTRIDER_RELAY__PUBLISH_TIMEOUT=500ms")
+		must(t, env, "migrate", "up")
+		id := strings.TrimSpace(must(t, env, "write", "--topic", "t", "--payload", "x"))
+		d.exec(t, "INSERT INTO outbox_relay (instance, epoch, beat, host, version) VALUES ('killed', 1, 1, 'host-1', '1')")
+		d.exec(t, "UPDATE outbox_lane SET owner = 'killed', epoch = 1")
+		contains(t, must(t, env, "why", id), "relay killed on host-1, which gives no sign of life", "takes its lanes over")
+		contains(t, must(t, env, "status"), "killed", "host-1")
+	})
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // release is set by the release build with -ldflags "-X main.release=v1.2.3".
-var release string
+var release = "devel"
 
 func (c *command) version() *cobra.Command {
 	return &cobra.Command{
@@ -28,7 +28,7 @@ func (c *command) version() *cobra.Command {
 
 // versionName is the release's, else what the module or the repository says.
 func versionName() string {
-	if release != "" {
+	if release != "devel" {
 		return release
 	}
 	info, ok := debug.ReadBuildInfo()

@@ -67,7 +67,8 @@ FROM {{dead}}`
 // Find returns all that is known of an event, by its event id or by the number
 // of its row. A replayed event has several entries; pending ones come first.
 func (o Outbox) Find(ctx context.Context, id string) ([]Event, error) {
-	where, arg := " WHERE event_id = {{uuid:$1}}", any(id)
+	var arg any
+	where := " WHERE event_id = {{uuid:$1}}"
 	if number, err := strconv.ParseInt(id, 10, 64); err == nil {
 		where, arg = " WHERE id = $1", number
 	} else if parsed, err := outbox.ParseID(id); err == nil {

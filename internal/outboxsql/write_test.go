@@ -138,12 +138,10 @@ func TestS59_PayloadSizes(t *testing.T) {
 			payload := bytes.Repeat(allBytes(), size/256+1)[:size]
 			events = append(events, outbox.Event{Topic: fmt.Sprint(size), Key: "🎉", Payload: payload, Headers: map[string]string{"x": "🎉"}})
 		}
-		db.write(t, config, events[4])
-		db.write(t, config, events...)
+		db.write(t, config, events...) // the largest one goes in a statement of its own
 		got := db.read(t)
-		requireEqual(t, got[0], events[4])
 		for i, e := range events {
-			requireEqual(t, got[1+i], e)
+			requireEqual(t, got[i], e)
 		}
 	})
 }

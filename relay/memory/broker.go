@@ -100,6 +100,12 @@ func (b *Broker) Publish(ctx context.Context, events []relay.Event) []error {
 
 	results := make([]error, len(events))
 	failed := map[string]bool{}
+	if err := b.isClosed(); err != nil {
+		for i := range results {
+			results[i] = err
+		}
+		return results
+	}
 	err := pause(ctx, cfg.PerCall)
 	for i, e := range events {
 		switch {
@@ -119,11 +125,8 @@ func (b *Broker) Publish(ctx context.Context, events []relay.Event) []error {
 
 // take lets the server decide about one event.
 func (b *Broker) take(cfg ServerConfig, e relay.Event) error {
-	b.mu.Lock()
-	closed := b.closed
-	b.mu.Unlock()
-	if closed {
-		return relay.Unavailable(errors.New("memory broker is closed"))
+	if err := b.isClosed(); err != nil {
+		return err
 	}
 	if cfg.Verdict != nil {
 		if err := cfg.Verdict(e); err != nil {
@@ -140,6 +143,15 @@ func (b *Broker) take(cfg ServerConfig, e relay.Event) error {
 	b.seen[e.DedupID] = now
 	e.Payload, e.Headers = slices.Clone(e.Payload), maps.Clone(e.Headers)
 	b.accepted = append(b.accepted, Accepted{e, now, b.client})
+	return nil
+}
+
+func (b *Broker) isClosed() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return relay.Unavailable(errors.New("memory broker is closed"))
+	}
 	return nil
 }
 

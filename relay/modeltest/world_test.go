@@ -255,6 +255,7 @@ func (w *world) disturb(ctx context.Context, p *process, s step) {
 	case "stop":
 		p.gone = true
 		p.in.Use(nil) // a drain that its faults outlast ends like a crash
+		p.in.Release()
 		p.cancel()
 	case "crash":
 		w.model.faulty, p.gone = true, true

@@ -23,15 +23,12 @@ var errNotPrimary = errors.New("server is read-only or in recovery")
 
 // SQLSTATEs that decide what is done next.
 const (
-	stateReadOnly        = "25006" // read_only_sql_transaction
-	stateDuplicatePS     = "42P05" // a pooler mixed up sessions
-	stateNoPS            = "26000"
-	stateUndefinedTable  = "42P01"
-	stateUndefinedColumn = "42703"
-	stateUndefinedFunc   = "42883"
-	stateForbidden       = "42501" // insufficient_privilege
-	stateNoSchema        = "3F000"
-	stateNoDatabase      = "3D000"
+	stateReadOnly         = "25006" // read_only_sql_transaction
+	stateDuplicatePS      = "42P05" // a pooler mixed up sessions
+	stateNoPS             = "26000"
+	stateForbidden        = "42501" // insufficient_privilege
+	stateNoDatabase       = "3D000"
+	stateLockNotAvailable = "55P03" // lock_timeout has passed
 )
 
 func sqlState(err error) string {
@@ -66,7 +63,9 @@ func wrap(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, redact(err))
 }
 
-var passwords = regexp.MustCompile(`(?i)(://[^:/@\s]*:)[^@/\s]*@|(\bpassword\s*=\s*)('[^']*'|[^\s'"` + "`" + `]+)`)
+// passwords finds them in what a server or a library may quote. The libraries
+// redact their own; this is for what they pass on.
+var passwords = regexp.MustCompile(`(?i)(://[^:/@\s]*:)[^@/\s]*(@)|(\bpassword\s*=\s*)(?:'[^']*'|[^\s'&]+)`)
 
 // redacted is an error whose text holds no password. The chain stays, so that
 // its causes can still be asked for.
@@ -82,18 +81,13 @@ func redact(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
-	// A parse error quotes the string it could not parse; whatever it says, the
-	// string may hold a password in a place that no pattern finds.
-	if parse, ok := errors.AsType[*pgconn.ParseConfigError](err); ok {
-		cause := "not a PostgreSQL connection string"
-		if inner := errors.Unwrap(parse); inner != nil && !strings.Contains(inner.Error(), "://") && !strings.Contains(inner.Error(), "=") {
-			cause = inner.Error()
-		}
-		return errors.New(cause)
+	// A parse error quotes the string it could not parse, and a broken string may
+	// hold its password where no pattern finds it: nothing of it is repeated.
+	if _, ok := errors.AsType[*pgconn.ParseConfigError](err); ok {
+		return errors.New("not a PostgreSQL connection string")
 	}
-	clean := passwords.ReplaceAllString(text, "${1}${2}xxxxx@")
-	clean = strings.ReplaceAll(clean, "xxxxx@", "xxxxx")
+	text := err.Error()
+	clean := passwords.ReplaceAllString(text, "${1}${3}xxxxx${2}")
 	if clean == text {
 		return err
 	}

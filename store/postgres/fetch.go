@@ -229,7 +229,7 @@ func fetchSQL(names outbox.Names, identity string) (out [6]string) {
 		if kind%3 == 2 {
 			only = "AND o.topic IN (SELECT unnest($7::text[]))"
 		}
-		sql := strings.NewReplacer("/names/", topics, "/closed/", closedKey, "/status/", fetchStatus).Replace(queryFetch)
+		sql := strings.NewReplacer("/names/", topics, "/closed/", closedKey, "/status/", fetchStatus, "/sent/", fetchSent).Replace(queryFetch)
 		sql = strings.NewReplacer("/hot/", hotRows, "/columns/", rowColumns, "/size/", rowSize,
 			"/lanes/", lanes, "/only/", only, "/identity/", identity, "/bell/", literal(names.Expand(outbox.Postgres, "{{bell}}"))).Replace(sql)
 		out[kind] = names.Expand(outbox.Postgres, sql)

@@ -30,7 +30,7 @@ func Grants(names outbox.Names, roles Roles) []string {
 	}
 	if roles.Relay != "" {
 		grant("USAGE", "SCHEMA {{schema}}", roles.Relay)
-		for _, n := range needs {
+		for _, n := range needs() {
 			kind := "TABLE"
 			if n.token == "bell" {
 				kind = "SEQUENCE"

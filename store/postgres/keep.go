@@ -13,9 +13,6 @@ import (
 // keepBatch bounds the dead letters that one Keep removes.
 const keepBatch = 5000
 
-// stateLockNotAvailable is the server's answer when lock_timeout has passed.
-const stateLockNotAvailable = "55P03"
-
 // Promote implements relay.Store.
 func (s *Store) Promote(ctx context.Context, limit int) (int, error) {
 	if s.opened.Load() == nil {

@@ -36,31 +36,22 @@ func (s *Store) ReadKeys(ctx context.Context, keys []relay.Key, limit int) ([]re
 	}
 	allowed := make([]int, len(keys)) // rows before the bytes ran out
 	var d decoder
-	st := statement{
-		sql: s.sql.readKeys,
-		params: []param{
-			textArray(len(keys), func(i int) string { return keys[i].Topic }),
-			textArray(len(keys), func(i int) string { return keys[i].Key }),
-			int4Param(int32(min(max(limit, 1), 1<<20))),
-			int8Param(s.cfg.MaxBackoff.Microseconds()),
-			int8Param(readBytes),
-		},
-		row: func(v [][]byte) error {
-			place := int(int4Value(v[1])) - 1
-			if place < 0 || place >= len(out) {
-				return errResult
-			}
-			k := &out[place]
-			if int4Value(v[0]) == 1 {
-				k.Rows = append(k.Rows, relay.Row{})
-				return d.row(v[7:], &k.Rows[len(k.Rows)-1])
-			}
-			allowed[place] = int(int4Value(v[2]))
-			k.Open, k.Blocked = boolValue(v[3]), boolValue(v[4])
-			k.Wait = time.Duration(int8Value(v[5])) * time.Microsecond
-			k.More = boolValue(v[6])
-			return nil
-		},
+	st := s.readKeysStatement(keys, limit)
+	st.row = func(v [][]byte) error {
+		place := int(int4Value(v[1])) - 1
+		if place < 0 || place >= len(out) {
+			return errResult
+		}
+		k := &out[place]
+		if int4Value(v[0]) == 1 {
+			k.Rows = append(k.Rows, relay.Row{})
+			return d.row(v[7:], &k.Rows[len(k.Rows)-1])
+		}
+		allowed[place] = int(int4Value(v[2]))
+		k.Open, k.Blocked = boolValue(v[3]), boolValue(v[4])
+		k.Wait = time.Duration(int8Value(v[5])) * time.Microsecond
+		k.More = boolValue(v[6])
+		return nil
 	}
 	if err := s.run(ctx, readKeysSettings, st); err != nil {
 		return nil, wrap("read closed keys", err)
@@ -81,6 +72,16 @@ func (s *Store) ReadKeys(ctx context.Context, keys []relay.Key, limit int) ([]re
 		}
 	}
 	return out, nil
+}
+
+func (s *Store) readKeysStatement(keys []relay.Key, limit int) statement {
+	return statement{sql: s.sql.readKeys, params: []param{
+		textArray(len(keys), func(i int) string { return keys[i].Topic }),
+		textArray(len(keys), func(i int) string { return keys[i].Key }),
+		int4Param(int32(min(max(limit, 1), 1<<20))),
+		int8Param(s.cfg.MaxBackoff.Microseconds()),
+		int8Param(readBytes),
+	}}
 }
 
 // HeldKeys implements relay.Store.

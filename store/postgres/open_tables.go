@@ -33,7 +33,7 @@ func (t table) may(right string) bool {
 type need struct{ token, rights string }
 
 // needs is the relay's least set of rights; [Grants] prints the same.
-var needs = func() []need {
+func needs() []need {
 	list := []need{
 		{"outbox", "SELECT,INSERT,UPDATE,DELETE"},
 		{"delivered", "SELECT,INSERT,DELETE"},
@@ -48,7 +48,7 @@ var needs = func() []need {
 		list = append(list, need{fmt.Sprintf("delivered_%d", slot), "SELECT,TRUNCATE"})
 	}
 	return list
-}()
+}
 
 // optional rights: without them the store works and says what it does without.
 func (n need) optional() bool {
@@ -56,9 +56,9 @@ func (n need) optional() bool {
 }
 
 func (s *Store) describeTables(ctx context.Context) (map[string]table, error) {
-	names := make([]string, len(needs))
-	for i, n := range needs {
-		names[i] = s.cfg.bare("{{name:" + n.token + "}}")
+	var names []string
+	for _, n := range needs() {
+		names = append(names, s.cfg.bare("{{name:"+n.token+"}}"))
 	}
 	out := make(map[string]table)
 	err := s.run(ctx, nil, statement{
@@ -105,7 +105,7 @@ func (s *Store) checkTables(facts serverFacts, tables map[string]table) error {
 		return relay.Hint(fmt.Errorf("table %s: row-level security hides rows from role %q", s.cfg.expand("{{outbox}}"), facts.Role),
 			"ALTER ROLE … BYPASSRLS, or DISABLE ROW LEVEL SECURITY on the table")
 	}
-	for _, n := range needs {
+	for _, n := range needs() {
 		t, ok := tables[s.cfg.bare("{{name:"+n.token+"}}")]
 		name := s.cfg.expand("{{" + n.token + "}}")
 		if !ok {

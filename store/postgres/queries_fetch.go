@@ -16,23 +16,27 @@ const rowColumns = `o.id, o.event_id, o.generation, o.topic, o.key, o.type, o.sc
 // snapshot. Placeholders between slashes are filled by fetchSQL.
 //
 // It reads the outbox in two passes. The first gives every topic an equal share
-// of rows and bytes; the second gives what the small topics left to those that
-// could use more. So one deep topic among a hundred gets nearly all of a batch,
-// and none waits for another. Both stop at the share: four thousand rows of
-// 1 MiB are neither read nor sent, because the running sum needs the length of
-// a payload only, which is in its TOAST pointer.
+// of the rows; the second gives what the small topics left to those that could
+// use more. So one deep topic among a hundred gets nearly all of a batch, and none
+// waits for another.
 //
-// Nothing is sorted: the rows of a topic come in index order out of nested
-// loops, and the window functions count in the order they come. That is what
-// makes the cut a prefix of each topic; the decoder checks it.
+// Bytes are counted over what a pass read: the length of a payload is in its TOAST
+// pointer, so four thousand rows of 1 MiB are neither read nor sent. Nearly always
+// all of it fits, and then nothing is sorted or numbered: the window functions
+// cost more than reading the rows does. Only where it does not fit, rows are cut
+// in the order of their rank within their topic, so that each topic has its turn.
+//
+// The rows of a topic come in index order out of nested loops, and are cut at the
+// end only. That is what makes them the lowest; the decoder checks the order.
 //
 // Index: outbox_hot for topics (loose scan, one descent per topic) and rows;
 // outbox_pkey above $9 for topics that came since; outbox_held for closed keys,
-// one descent per row, as a scalar sub-select: written as a join, two of them
-// side by side took 18 s; outbox_retry and outbox_scheduled for what falls due.
-// The rows in flight ($1) are excluded by NOT IN (SELECT unnest), a hashed
-// subplan under every plan: NOT EXISTS may become a nested loop with LIMIT above
-// it, and <> ALL compares row by row once the plan is generic or the server 14.
+// one descent per row if anything is held, as a scalar sub-select: written as a
+// join, two of them side by side took 18 s; outbox_retry and outbox_scheduled for
+// what falls due. The rows in flight ($1) are excluded by NOT IN (SELECT unnest),
+// a hashed subplan under every plan: NOT EXISTS may become a nested loop with LIMIT
+// above it, and <> ALL compares row by row once the plan is generic or the server
+// is 14.
 //
 // Locks: ACCESS SHARE. setval writes the doorbell's sequence and nothing else.
 //
@@ -48,65 +52,62 @@ topics AS MATERIALIZED (
 	ORDER BY random()
 ),
 quota AS MATERIALIZED (
-	SELECT count(*) AS topics,
-		least($4::bigint, greatest(1, $2::bigint / greatest(count(*), 1))) AS rows,
-		$3::bigint / greatest(count(*), 1) AS bytes
-	FROM topics
+	SELECT count(*) AS topics, least($4::bigint, greatest(1, $2::bigint / greatest(count(*), 1))) AS rows FROM topics
 ),
 one AS MATERIALIZED (
-	SELECT r.*, r.n = 1 OR r.run <= (SELECT bytes FROM quota) AS fit
-	FROM topics t CROSS JOIN LATERAL (
-		SELECT s.*, row_number() OVER w AS n, sum(s.size) OVER w AS run
-		FROM (SELECT c.*, /size/ AS size FROM (
+	SELECT c.*, /size/ AS size FROM (
+		SELECT r.* FROM topics t CROSS JOIN LATERAL (
 			SELECT /columns/, /closed/ AS closed FROM {{outbox}} o
 			WHERE (o.topic, o.id) >= (t.topic, t.floor) AND o.topic <= t.topic AND /hot/ /lanes/
 				AND o.id NOT IN (SELECT unnest($1::bigint[]))
 			ORDER BY o.topic, o.id LIMIT (SELECT rows FROM quota)
-		) c) s
-		WINDOW w AS (ROWS UNBOUNDED PRECEDING)
-	) r
+		) r LIMIT $2
+	) c
 ),
-spare AS MATERIALIZED (
-	SELECT greatest($2 - count(*) FILTER (WHERE fit), 0) AS rows,
-		greatest($3 - coalesce(sum(size) FILTER (WHERE fit), 0), 0) AS bytes
-	FROM one
-),
+read AS MATERIALIZED (SELECT count(*) AS rows, coalesce(sum(size), 0) AS bytes FROM one),
 deep AS MATERIALIZED (
-	SELECT topic, max(id) FILTER (WHERE fit) AS last FROM one
-	GROUP BY topic HAVING count(*) >= (SELECT rows FROM quota) OR NOT bool_and(fit)
+	SELECT topic, max(id) AS last FROM one WHERE (SELECT topics FROM quota) > 1
+	GROUP BY topic HAVING count(*) >= (SELECT rows FROM quota)
 ),
 again AS MATERIALIZED (
-	SELECT CASE WHEN (SELECT topics FROM quota) = 1 THEN 0
-			ELSE least($4 - (SELECT rows FROM quota), (SELECT rows FROM spare) / greatest(count(*), 1)) END AS rows,
-		(SELECT bytes FROM spare) / greatest(count(*), 1) AS bytes
+	SELECT CASE WHEN (SELECT bytes FROM read) >= $3::bigint THEN 0
+		ELSE least($4 - (SELECT rows FROM quota), greatest($2 - (SELECT rows FROM read), 0) / greatest(count(*), 1)) END AS rows
 	FROM deep
 ),
 two AS MATERIALIZED (
-	SELECT r.*, r.run <= (SELECT bytes FROM again) AS fit
-	FROM deep t CROSS JOIN LATERAL (
-		SELECT s.*, row_number() OVER w AS n, sum(s.size) OVER w AS run
-		FROM (SELECT c.*, /size/ AS size FROM (
+	SELECT c.*, /size/ AS size FROM (
+		SELECT r.* FROM deep t CROSS JOIN LATERAL (
 			SELECT /columns/, /closed/ AS closed FROM {{outbox}} o
 			WHERE (o.topic, o.id) > (t.topic, t.last) AND o.topic <= t.topic AND /hot/ /lanes/
 				AND o.id NOT IN (SELECT unnest($1::bigint[]))
 			ORDER BY o.topic, o.id LIMIT (SELECT rows FROM again)
-		) c) s
-		WINDOW w AS (ROWS UNBOUNDED PRECEDING)
-	) r
+		) r
+	) c
 ),
-picked AS (
-	SELECT a.*, row_number() OVER w AS place, sum(size) OVER w AS total
-	FROM (SELECT * FROM one WHERE fit UNION ALL SELECT * FROM two WHERE fit) a
-	WINDOW w AS (ROWS UNBOUNDED PRECEDING)
-)
-SELECT CASE WHEN closed THEN 2 ELSE 1 END,
-	id, event_id, generation, topic, key, type, schema_version, subject_version,
-	CASE WHEN NOT closed THEN payload END, content_type, CASE WHEN NOT closed THEN headers END,
-	created_at, queued_at, available_at, attempts, last_error
-FROM picked WHERE place <= $2 AND (total <= $3 OR place = 1)
+reread AS MATERIALIZED (SELECT count(*) AS rows, coalesce(sum(size), 0) AS bytes FROM two)
+SELECT /sent/ FROM one WHERE (SELECT bytes FROM read) <= $3
 UNION ALL
-SELECT 3, (SELECT count(*) FROM one) + (SELECT count(*) FROM two), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+SELECT /sent/ FROM (
+	SELECT *, sum(size) OVER w AS total, row_number() OVER w AS place
+	FROM (SELECT *, row_number() OVER (PARTITION BY topic ORDER BY id) AS rank FROM one WHERE (SELECT bytes FROM read) > $3) r
+	WINDOW w AS (ORDER BY rank, topic ROWS UNBOUNDED PRECEDING)
+) c WHERE total <= $3 OR place = 1
+UNION ALL
+SELECT /sent/ FROM two WHERE (SELECT bytes FROM reread) <= $3 - (SELECT bytes FROM read)
+UNION ALL
+SELECT /sent/ FROM (
+	SELECT *, sum(size) OVER (ORDER BY rank, topic ROWS UNBOUNDED PRECEDING) AS total
+	FROM (SELECT *, row_number() OVER (PARTITION BY topic ORDER BY id) AS rank FROM two
+		WHERE (SELECT bytes FROM reread) > $3 - (SELECT bytes FROM read)) r
+) c WHERE total <= $3 - (SELECT bytes FROM read)
+UNION ALL
+SELECT 3, (SELECT rows FROM read) + (SELECT rows FROM reread), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
 	clock_timestamp(), NULL, NULL, NULL, /status/`
+
+// fetchSent is a row as it is sent: of a row of a closed key only what a mark needs.
+const fetchSent = `CASE WHEN closed THEN 2 ELSE 1 END, id, event_id, generation, topic, key, type, schema_version, subject_version,
+	CASE WHEN NOT closed THEN payload END, content_type, CASE WHEN NOT closed THEN headers END,
+	created_at, queued_at, available_at, attempts, last_error`
 
 // namesAll finds the topics by a loose index scan of outbox_hot.
 const namesAll = `names(topic, floor) AS (
@@ -132,9 +133,10 @@ const namesGiven = `names(topic, floor) AS (
 	SELECT * FROM unnest($7::text[], $8::bigint[]) AS given(topic, floor)
 )`
 
-// closedKey tells whether a row's key has a held row.
-const closedKey = `CASE WHEN o.key = '' THEN false ELSE coalesce((
-	SELECT true FROM {{outbox}} h WHERE h.topic = o.topic AND h.key = o.key AND h.held IS NOT NULL LIMIT 1), false) END`
+// closedKey tells whether a row's key has a held row. While nothing at all is held,
+// which is nearly always, no look-up is made.
+const closedKey = `CASE WHEN o.key = '' OR NOT (SELECT EXISTS (SELECT FROM {{outbox}} h WHERE h.held IS NOT NULL)) THEN false
+	ELSE coalesce((SELECT true FROM {{outbox}} h WHERE h.topic = o.topic AND h.key = o.key AND h.held IS NOT NULL LIMIT 1), false) END`
 
 // rowSize is what a row costs to send. A large headers column is measured as it
 // will be sent; octet_length of a payload does not read it.
@@ -152,8 +154,8 @@ const inLanes = `AND get_bit($6::bytea, get_byte(sha256(
 const fetchStatus = `json_build_object(
 	'server', /identity/,
 	'primary', NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off',
-	'cut', CASE WHEN (SELECT topics FROM quota) <= 1 THEN (SELECT count(*) >= (SELECT rows FROM quota) FROM one)
-		ELSE (SELECT coalesce(bool_or(coalesce(n, 0) >= (SELECT rows FROM again)), false)
+	'cut', CASE WHEN (SELECT topics FROM quota) <= 1 THEN (SELECT rows FROM read) >= (SELECT rows FROM quota)
+		ELSE (SELECT rows FROM read) >= $2 OR (SELECT coalesce(bool_or(coalesce(n, 0) >= (SELECT rows FROM again)), false)
 			FROM deep LEFT JOIN (SELECT topic, count(*) AS n FROM two GROUP BY topic) g USING (topic)) END,
 	'due', (SELECT json_agg(json_build_array(topic, key)) FROM (
 		SELECT topic, key FROM (

@@ -204,10 +204,12 @@ func checkFile(name, path string, problems *Problems) {
 	if name == "" {
 		return
 	}
-	if f, err := os.Open(name); err != nil {
+	f, err := os.Open(name)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
 		problems.add(path, "%s", reason(err))
-	} else {
-		f.Close()
 	}
 }
 

@@ -2,13 +2,20 @@ package config
 
 // Config is the whole configuration.
 type Config struct {
+	// Databases: the databases whose outboxes are relayed.
 	Databases []Database `yaml:"databases" doc:"The databases whose outboxes are relayed."`
-	Brokers   []Broker   `yaml:"brokers" doc:"The message brokers that events are sent to."`
-	Routes    []Route    `yaml:"routes" doc:"Which events go where. The first route that matches wins."`
-	Relay     Relay      `yaml:"relay" doc:"How a relay process works."`
-	Admin     Admin      `yaml:"admin" doc:"The HTTP listener for health and metrics."`
-	Metrics   Metrics    `yaml:"metrics" doc:"Names and bounds of the metrics."`
-	Log       Log        `yaml:"log" doc:"The log."`
+	// Brokers: the message brokers that events are sent to.
+	Brokers []Broker `yaml:"brokers" doc:"The message brokers that events are sent to."`
+	// Routes: which events go where.
+	Routes []Route `yaml:"routes" doc:"Which events go where. The first route that matches wins."`
+	// Relay: how a relay process works.
+	Relay Relay `yaml:"relay" doc:"How a relay process works."`
+	// Admin: the HTTP listener for health and metrics.
+	Admin Admin `yaml:"admin" doc:"The HTTP listener for health and metrics."`
+	// Metrics: names and bounds of the metrics.
+	Metrics Metrics `yaml:"metrics" doc:"Names and bounds of the metrics."`
+	// Log: the log.
+	Log Log `yaml:"log" doc:"The log."`
 }
 
 // Database is one database with an outbox.

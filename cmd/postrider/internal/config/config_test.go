@@ -195,3 +195,33 @@ func TestYAML_CanBeReadAgain(t *testing.T) {
 		t.Errorf("got %+v\nwant %+v\nfrom %s", again, c, text)
 	}
 }
+
+// TestDocs: docs/configuration.md names every field and its default.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, section := range sections() {
+		if !strings.Contains(string(text), "## "+section+"\n") {
+			t.Errorf("docs/configuration.md has no section %s", section)
+		}
+	}
+	var walk func(reflect.Type)
+	walk = func(s reflect.Type) {
+		for _, f := range fieldsOf(s) {
+			inner := s.Field(f.index).Type
+			for inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
+				inner = inner.Elem()
+			}
+			if inner.Kind() == reflect.Struct {
+				walk(inner)
+			}
+			if !strings.Contains(string(text), f.name) || !strings.Contains(string(text), f.byDefault) {
+				t.Errorf("docs/configuration.md does not name %s with its default %q", f.name, f.byDefault)
+			}
+		}
+	}
+	walk(reflect.TypeFor[Config]())
+}

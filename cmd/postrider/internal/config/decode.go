@@ -67,10 +67,8 @@ func checkTags(f field, v reflect.Value, path string, problems *Problems) {
 		problems.add(path, "must be %s", alternatives(f.enum))
 		return
 	}
-	blank := reflect.New(v.Type()).Elem()
-	setText(blank, f.byDefault)
 	switch {
-	case slices.Contains(f.later, "*") && !reflect.DeepEqual(v.Interface(), blank.Interface()):
+	case slices.Contains(f.later, "*") && !f.isDefault(v):
 		problems.add(path, "not supported by this version")
 	case text != "" && slices.Contains(f.later, text):
 		problems.add(path, "%s is not supported by this version", text)

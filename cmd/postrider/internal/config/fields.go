@@ -58,6 +58,12 @@ func setDefaults(fields []field, target reflect.Value) {
 	}
 }
 
+// isDefault reports whether a value is the one that the field's tag says.
+func (f field) isDefault(v reflect.Value) bool {
+	byDefault := reflect.New(v.Type()).Elem()
+	return setText(byDefault, f.byDefault) == nil && reflect.DeepEqual(v.Interface(), byDefault.Interface())
+}
+
 // sections are the top-level fields, in order.
 func sections() []string {
 	var names []string

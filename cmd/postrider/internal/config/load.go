@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/knadh/koanf/parsers/yaml"
@@ -25,12 +26,12 @@ type Sources struct {
 	// Env is the environment, as os.Environ has it.
 	Env []string
 	// Search are the files looked for when neither File nor POSTRIDER_CONFIG
-	// names one. Default SearchPath.
+	// names one. Default: searchPath.
 	Search []string
 }
 
-// SearchPath is where a configuration is looked for.
-var SearchPath = []string{"postrider.yaml", "/etc/postrider/postrider.yaml"}
+// searchPath is where a configuration is looked for.
+var searchPath = []string{"postrider.yaml", "/etc/postrider/postrider.yaml"}
 
 // delimiter separates the steps of a path inside koanf. Names of headers and
 // options may hold dots and slashes, no name can hold this one.
@@ -87,7 +88,7 @@ func (s Sources) read(lookup func(string) (string, bool)) (name string, text []b
 	}
 	search := s.Search
 	if search == nil {
-		search = SearchPath
+		search = searchPath
 	}
 	for _, name := range search {
 		text, err := os.ReadFile(name)
@@ -119,8 +120,8 @@ func variable(name, value string) (string, any) {
 
 func lookupIn(environ []string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
-		for i := len(environ) - 1; i >= 0; i-- { // the last one counts, as in a shell
-			if n, v, ok := strings.Cut(environ[i], "="); ok && n == name {
+		for _, variable := range slices.Backward(environ) { // the last one counts, as in a shell
+			if n, v, ok := strings.Cut(variable, "="); ok && n == name {
 				return v, true
 			}
 		}

@@ -27,8 +27,10 @@ func schemaOf(t reflect.Type) map[string]any {
 	case t == reflect.TypeFor[Duration]():
 		return map[string]any{"type": "string", "pattern": `^([0-9.]+(ns|us|µs|ms|s|m|h))+$|^0$|^[0-9]+d$|` + variablePattern}
 	case t == reflect.TypeFor[Size]():
-		return map[string]any{"type": []any{"integer", "string"}, "minimum": 0,
-			"pattern": `^[0-9]+ *([kMGT]i?B|KiB|B)?$|` + variablePattern}
+		return map[string]any{
+			"type": []any{"integer", "string"}, "minimum": 0,
+			"pattern": `^[0-9]+ *([kMGT]i?B|KiB|B)?$|` + variablePattern,
+		}
 	case t.Kind() == reflect.Struct:
 		properties := map[string]any{}
 		for _, f := range fieldsOf(t) {
