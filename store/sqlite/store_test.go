@@ -347,4 +347,3 @@ func TestSettle_DeadLettersNeedTheLease(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 }
-
