@@ -42,9 +42,10 @@ type Config struct {
 	MaxHeaders int
 	// Trace adds the trace context of ctx to headers, as traceparent and
 	// tracestate; an OpenTelemetry propagator does it in one line (see
-	// docs/writing-events.md). It is called once per Write. A header that the
-	// event already has wins, and what breaks a header rule is left out: a trace
-	// never fails a business transaction. Default none.
+	// docs/writing-events.md). It is called once per Write. An event that has a
+	// traceparent keeps its own and gets nothing of this one; any other header
+	// of the event wins; and what breaks a header rule is left out: a trace never
+	// fails a business transaction. Default none.
 	Trace func(ctx context.Context, headers map[string]string)
 }
 
@@ -170,7 +171,8 @@ func (w *Writer) trace(ctx context.Context) map[string]string {
 // withTrace returns headers with those of trace that they do not have, as far
 // as the limit allows.
 func (w *Writer) withTrace(headers, trace map[string]string) map[string]string {
-	if len(trace) == 0 {
+	// The parts of two traces must not be mixed.
+	if len(trace) == 0 || hasFold(headers, "traceparent") {
 		return headers
 	}
 	merged := maps.Clone(trace)

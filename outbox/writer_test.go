@@ -178,15 +178,19 @@ func TestWrite_AddsTheTraceContext(t *testing.T) {
 	own := map[string]string{"Traceparent": "own", "x": "y"}
 	r := &recording{}
 	ctx := context.WithValue(t.Context(), key{}, "00-ab-cd-01")
-	err := w.Write(ctx, r, Event{Topic: "t"}, Event{Topic: "t", Headers: own})
+	err := w.Write(ctx, r, Event{Topic: "t"}, Event{Topic: "t", Headers: own},
+		Event{Topic: "t", Headers: map[string]string{"Tracestate": "c=d", "x": "y"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := map[string]string{"traceparent": "00-ab-cd-01", "tracestate": "a=b"}; !maps.Equal(r.events[0].Headers, want) {
 		t.Errorf("got %v, want %v", r.events[0].Headers, want)
 	}
-	if want := map[string]string{"Traceparent": "own", "x": "y", "tracestate": "a=b"}; !maps.Equal(r.events[1].Headers, want) {
+	if want := map[string]string{"Traceparent": "own", "x": "y"}; !maps.Equal(r.events[1].Headers, want) {
 		t.Errorf("got %v, want %v", r.events[1].Headers, want)
+	}
+	if want := map[string]string{"traceparent": "00-ab-cd-01", "Tracestate": "c=d", "x": "y"}; !maps.Equal(r.events[2].Headers, want) {
+		t.Errorf("got %v, want %v", r.events[2].Headers, want)
 	}
 	if len(own) != 2 {
 		t.Errorf("the caller's headers were changed: %v", own)

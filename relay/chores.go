@@ -21,7 +21,6 @@ const (
 
 func (p *pump) stepChores(now time.Time) {
 	p.extendArming(now)
-	p.closeParked()
 	if p.choreRunning || p.stopping || !p.serves() {
 		return
 	}
@@ -77,35 +76,4 @@ func (p *pump) chore(work func(context.Context) (func(), error)) {
 			}
 		}
 	})
-}
-
-// closeParked closes the keys that wait for paused destinations when they fill
-// the memory. Events of a topic that has one destination never get here: the
-// fetch leaves the topic out. Where the destination varies within a topic it
-// cannot, so those events wait in memory, and when they are too many, held in
-// the store.
-func (p *pump) closeParked() {
-	if p.stopping || p.queued < p.db.Batch || len(p.active) > 0 || p.calls > 0 {
-		return
-	}
-	for d := range p.pausedDests {
-		if !d.dynamic {
-			continue
-		}
-		ready := d.ready
-		d.ready = nil
-		for _, q := range ready {
-			q.ready = false
-			if len(q.waiting) == 0 {
-				continue
-			}
-			head := q.waiting[0]
-			q.waiting = q.waiting[1:]
-			p.queued--
-			p.hold(q, head, nil, Mark{
-				Ref: head.row.Ref, Held: HeldRetry, After: max(time.Until(d.until), firstRetry),
-				Attempts: head.row.Attempts, Error: safeError(d.cause),
-			})
-		}
-	}
 }

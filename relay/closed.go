@@ -41,7 +41,8 @@ type keeper struct {
 	toRead   []*closedKey
 	later    []laterRead
 	reading  bool
-	sweeping bool // a HeldKeys query is on its way
+	readLost Lanes // given up or lost since the read on its way was sent
+	sweeping bool  // a HeldKeys query is on its way
 	cursor   Key
 	sweepAll bool // page through all held keys at once
 	nextPage time.Time
@@ -127,7 +128,15 @@ func (p *pump) mayRead(k Key) bool {
 // keysBusy reports whether this relay is doing something about a closed key, or
 // has not yet looked at all of them.
 func (p *pump) keysBusy() bool {
-	return len(p.closed) > 0 || p.reading || p.sweeping || p.sweepAll
+	if p.reading || p.sweeping || p.sweepAll {
+		return true
+	}
+	for _, ck := range p.closed {
+		if ck.items == 0 || ck.pending > 0 { // else it waits for its items alone
+			return true
+		}
+	}
+	return false
 }
 
 func (p *pump) stepKeys(now time.Time) {
@@ -161,7 +170,7 @@ func (p *pump) readKeys() {
 		ck.queued, ck.reading = false, true
 		keys[i] = ck.key
 	}
-	p.reading = true
+	p.reading, p.readLost = true, Lanes{}
 	history := p.history
 	p.spawn(func() func() {
 		ctx, cancel := withTimeout(fetchTimeout)
@@ -195,6 +204,12 @@ func (p *pump) keyRead(ck *closedKey, r *KeyRead) {
 		p.keyIdle(ck)
 		return
 	}
+	if ck.key.Key != "" && p.readLost.Has(LaneOf(ck.key.Key, [16]byte{})) {
+		// The lane was away meanwhile: another relay may have sent these.
+		ck.wantRead = true
+		p.keyIdle(ck)
+		return
+	}
 	if ck.pending > 0 { // a mark is on its way: what was read may be old
 		ck.wantRead = true
 		return
@@ -206,7 +221,7 @@ func (p *pump) keyRead(ck *closedKey, r *KeyRead) {
 			r.More = true
 			break
 		}
-		if ck.key.Key == "" && !p.ownsRow(row) {
+		if ck.key.Key == "" && (!p.ownsRow(row) || p.readLost.Has(LaneOf("", row.EventID))) {
 			continue
 		}
 		it := &item{row: *row}
@@ -230,7 +245,10 @@ func (p *pump) keyRead(ck *closedKey, r *KeyRead) {
 // were gained all at once, otherwise a page now and then, since an operator or
 // a dying relay may leave a key without a head.
 func (p *pump) page(now time.Time) {
-	if p.sweeping || (!p.sweepAll && now.Before(p.nextPage)) {
+	if p.sweeping {
+		return
+	}
+	if now.Before(p.nextPage) {
 		p.wakeBy(p.nextPage)
 		return
 	}
@@ -251,17 +269,20 @@ func (p *pump) page(now time.Time) {
 			p.nextPage = time.Now().Add(p.db.SweepInterval)
 			p.noteDatabase(err)
 			if err != nil {
-				return
+				return // a sweep waits too: it would spin while the database is away
 			}
 			for _, k := range keys {
 				p.wantRead(k)
 			}
 			if more && len(keys) > 0 {
 				p.cursor = keys[len(keys)-1]
-				return
+			} else {
+				p.cursor, p.sweepAll = Key{}, p.sweepAgain
+				p.sweepAgain = false
 			}
-			p.cursor, p.sweepAll = Key{}, p.sweepAgain
-			p.sweepAgain = false
+			if p.sweepAll {
+				p.nextPage = time.Now()
+			}
 		}
 	})
 }

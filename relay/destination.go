@@ -32,7 +32,7 @@ type destination struct {
 	outlet     *outlet
 	ready      []*queue // the line
 	waiting    bool     // in outlet.waiting
-	inFlight   int
+	queued     int      // rows that wait for it in memory
 	calls      int
 
 	state    destState
@@ -44,9 +44,12 @@ type destination struct {
 	size     int     // events of the next call
 	rate     float64 // events a second
 	suspects map[suspectKey]*suspect
-	solos    int    // calls on their way that hold one suspect
-	failedAt uint64 // dispatcher.failSeq at the last failure
-	dynamic  bool   // its topic has other destinations too, so it cannot be left out of the fetch
+	solos    int       // calls on their way that hold one suspect
+	failedAt uint64    // dispatcher.failSeq at the last failure
+	dynamic  bool      // its topic has other destinations too, so it cannot be left out of the fetch
+	fixed    bool      // a topic has no other
+	moved    time.Time // when a call last began after none, or returned
+	parked   bool      // stuck while the memory was full: as if paused, until a call returns
 }
 
 type destState int
@@ -85,8 +88,6 @@ const (
 	// longestRetryAfter caps what a destination may ask for.
 	longestRetryAfter = time.Hour
 	maxSuspects       = 64
-	// keptDestinations is how many idle ones are remembered.
-	keptDestinations = 1000
 )
 
 func (d *destination) paused() bool  { return d.state == destPaused }

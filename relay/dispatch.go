@@ -27,6 +27,7 @@ type dispatcher struct {
 	sent         map[*call]time.Time
 	slow         slowStart
 	pausedDests  map[*destination]struct{}
+	keepDests    int // their number at which idle ones are dropped
 }
 
 // outlet is what a call is made to: one destination, or all destinations of a
@@ -53,12 +54,14 @@ type call struct {
 	seq    uint64 // failSeq at its start: what it proves about failures before it
 	dests  []*destination
 	solo   bool // holds one suspect and nothing else
+	term   uint64
+	noting bool // its note (slowstart.go) is on its way
 }
 
 func (d *dispatcher) reset() {
 	// Destinations outlive a reset: that one is down is still true.
 	for _, dest := range d.destinations {
-		dest.ready, dest.waiting = nil, false
+		dest.ready, dest.waiting, dest.queued, dest.parked = nil, false, 0, false
 	}
 	for _, o := range d.outlets {
 		o.waiting, o.active = nil, false
@@ -74,7 +77,7 @@ func (d *dispatcher) reset() {
 
 // activate puts a destination in turn, if it has a line and may be sent to.
 func (p *pump) activate(d *destination) {
-	if d.waiting || len(d.ready) == 0 || d.paused() {
+	if d.waiting || len(d.ready) == 0 || p.blocked(d) {
 		return
 	}
 	d.waiting = true
@@ -115,13 +118,13 @@ func (p *pump) stepDispatch(now time.Time) {
 
 // form makes a call of what waits at an outlet, or returns nil.
 func (p *pump) form(o *outlet) *call {
-	c := &call{outlet: o, broker: o.broker, seq: p.failSeq}
+	c := &call{outlet: o, broker: o.broker, seq: p.failSeq, term: p.term}
 	limit := p.slow.limit(p.db.Batch)
 	for range len(o.waiting) {
 		d := o.waiting[0]
 		o.waiting = o.waiting[1:]
 		d.waiting = false
-		if !d.paused() {
+		if !p.blocked(d) {
 			p.takeFrom(d, c, min(limit-len(c.items), d.callSize()))
 		}
 		p.activate(d) // behind the others
@@ -166,6 +169,9 @@ func (p *pump) takeFrom(d *destination, c *call, n int) {
 		break
 	}
 	if len(c.items) > before {
+		if d.calls == 0 {
+			d.moved = time.Now()
+		}
 		d.calls++
 		c.dests = append(c.dests, d)
 	}
@@ -213,12 +219,26 @@ func (p *pump) takeQueue(d *destination, at int, c *call, n int) {
 		d.ready = slices.Delete(d.ready, at, at+1)
 	}
 	q.ready = false
-	n = min(n, len(q.waiting))
+	n = d.run(q, n)
 	c.items = append(c.items, q.waiting[:n]...)
 	q.waiting = q.waiting[n:]
 	q.sending += n
-	p.queued -= n
-	d.inFlight += n
+	p.unqueue(q, n)
+}
+
+// run is how many events at the head of a queue go to this destination, at most
+// n: the events of one key may go to several, one after the other.
+func (d *destination) run(q *queue, n int) int {
+	n = min(n, len(q.waiting))
+	if !d.dynamic {
+		return n
+	}
+	for i, it := range q.waiting[:n] {
+		if it.dest != d {
+			return i
+		}
+	}
+	return n
 }
 
 func mixes(b Broker) bool {

@@ -21,7 +21,9 @@ import (
 //   - a key was closed, opened or forgotten since: the reply may bring its later
 //     rows as if they were next. It is in view.touched; all its rows are
 //     dropped, and the next fetch brings them as they are then.
-//   - the rows are of a lane that is no longer ours: they are dropped.
+//   - the rows are of a lane that was given up or lost since: they are in
+//     view.lost and are dropped, also when the lane came back meanwhile, since
+//     another relay may have sent them in between.
 //
 // # When
 //
@@ -47,6 +49,7 @@ type fetcher struct {
 type view struct {
 	settled map[RowID]struct{}
 	touched map[Key]struct{}
+	lost    Lanes
 	change  int
 	query   FetchQuery
 	sent    time.Time
@@ -90,6 +93,9 @@ func (p *pump) stepFetch(now time.Time) {
 		return
 	}
 	rows, bytes := p.room()
+	if rows == 0 && p.park(now) {
+		rows, bytes = p.room()
+	}
 	if rows == 0 {
 		return // a settle makes room
 	}
@@ -191,11 +197,14 @@ func (p *pump) take(v *view, f Fetched) (taken int, dropped bool) {
 		row := &f.Rows[i]
 		switch verdict := p.admit(v, row); verdict {
 		case admitted:
-			it := &slab[i]
-			it.row = *row
-			if t := p.topicOf(row.Topic); t.route == nil {
+			t := p.topicOf(row.Topic)
+			switch {
+			case t.route == nil:
 				t.unroutable = true
-			} else {
+			case p.topicPaused(t): // since the query was sent; a later one leaves it out
+			default:
+				it := &slab[i]
+				it.row = *row
 				p.enqueue(it, t, false)
 				taken++
 			}
@@ -206,12 +215,17 @@ func (p *pump) take(v *view, f Fetched) (taken int, dropped bool) {
 	slab = slab[len(f.Rows):]
 	for i := range f.Closed {
 		row := &f.Closed[i]
-		if p.admit(v, row) != admitted {
+		if p.topicPaused(p.topicOf(row.Topic)) {
 			continue
 		}
-		slab[i].row = *row
-		p.markBehind(&slab[i])
-		taken++
+		switch p.admitAny(v, row) {
+		case admitted:
+			slab[i].row = *row
+			p.markBehind(&slab[i])
+			taken++
+		case later:
+			dropped = true
+		}
 	}
 	p.closeOverfull()
 	return taken, dropped
@@ -225,7 +239,18 @@ const (
 	later            // not to be taken now
 )
 
+// admit decides about a row that may be sent.
 func (p *pump) admit(v *view, row *Row) verdict {
+	if len(p.closed) > 0 && row.Key.Key != "" && p.closed[row.Key] != nil {
+		return later
+	}
+	return p.admitAny(v, row)
+}
+
+// admitAny decides about a row that may be sent or is to be marked as held
+// behind others of its key. The latter must not wait for what is being done
+// about the key here: that may itself wait for the mark.
+func (p *pump) admitAny(v *view, row *Row) verdict {
 	if _, ok := p.items[row.ID]; ok {
 		return known
 	}
@@ -237,11 +262,8 @@ func (p *pump) admit(v *view, row *Row) verdict {
 			return later
 		}
 	}
-	if len(p.closed) > 0 && row.Key.Key != "" && p.closed[row.Key] != nil {
-		return later
-	}
-	if v.query.Lanes != nil && !p.serving.Has(LaneOf(row.Key.Key, row.EventID)) {
-		return known // another relay's now
+	if v.lost != (Lanes{}) && v.lost.Has(LaneOf(row.Key.Key, row.EventID)) {
+		return known // if the lane came back, a later fetch brings them
 	}
 	return admitted
 }

@@ -10,10 +10,8 @@ import "time"
 func (p *pump) anotherServer(identity string) {
 	p.log.Warn("another server: memory dropped", "was", p.server.Identity, "is", identity)
 	p.reset()
-	p.joined, p.fence, p.leaseJob = false, Fence{}, false
-	p.serving, p.releasing, p.members = Lanes{}, Lanes{}, nil
+	p.endTerm()
 	p.seen = map[string]*seen{}
-	p.goodUntil = time.Time{}
 	p.opening = true
 	p.reopenStore(backoff{base: 100 * time.Millisecond, cap: 5 * time.Second})
 }

@@ -31,7 +31,7 @@ func (p *pump) hold(q *queue, head *item, rest []*item, m Mark) {
 		return
 	}
 	behind := append(rest, q.waiting...)
-	p.queued -= len(q.waiting)
+	p.unqueue(q, len(q.waiting))
 	q.waiting = nil
 	for _, it := range behind {
 		p.mark(it, behindMark(it), nil)
@@ -91,7 +91,7 @@ func (p *pump) closeOverfull() {
 		}
 		excess := q.waiting[keep:]
 		q.waiting = q.waiting[:keep:keep]
-		p.queued -= len(excess)
+		p.unqueue(q, len(excess))
 		for _, it := range excess[1:] {
 			p.mark(it, behindMark(it), nil)
 		}

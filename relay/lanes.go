@@ -84,11 +84,12 @@ func firstLanes(l Lanes, n int) Lanes {
 
 func (p *pump) claim(lanes Lanes) {
 	var got Lanes
+	fence, single := p.fence, !p.server.Lanes
 	p.leaseWork(func(ctx context.Context) (err error) {
-		got, err = p.leaser.Claim(ctx, p.fence, lanes)
-		if err == nil && !p.server.Lanes && got != AllLanes && got != (Lanes{}) {
+		got, err = p.leaser.Claim(ctx, fence, lanes)
+		if err == nil && single && got != AllLanes && got != (Lanes{}) {
 			// Two relays raced for the one lane: give back what was got.
-			err = p.leaser.Release(ctx, p.fence, got)
+			err = p.leaser.Release(ctx, fence, got)
 			got = Lanes{}
 		}
 		return err
@@ -100,10 +101,6 @@ func (p *pump) claim(lanes Lanes) {
 		}
 		if err != nil || got == (Lanes{}) {
 			return
-		}
-		if p.takeover {
-			p.takeover = false
-			p.slow.begin()
 		}
 		p.setServing(p.serving.Union(got))
 	})
@@ -138,8 +135,9 @@ func (p *pump) releaseIdle(now time.Time) {
 		p.wakeBy(p.nextIdle)
 		return
 	}
+	fence := p.fence
 	p.leaseWork(func(ctx context.Context) error {
-		return p.leaser.Release(ctx, p.fence, idle)
+		return p.leaser.Release(ctx, fence, idle)
 	}, func(err error) {
 		p.noteLease(err)
 		if errors.Is(err, ErrLeaseLost) {

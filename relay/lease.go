@@ -40,7 +40,8 @@ type member struct {
 	leaser    Leaser
 	fence     Fence
 	joined    bool
-	leaseJob  bool // a statement about the lease is on its way
+	leaseJob  bool   // a statement about the lease is on its way
+	term      uint64 // raised when a lease ends: results of an older one are dropped
 	nextRenew time.Time
 	goodUntil time.Time // by the monotonic clock
 	serving   Lanes
@@ -94,7 +95,7 @@ func (p *pump) ownsKey(key string) bool {
 }
 
 func (p *pump) initMember() {
-	p.member = member{seen: map[string]*seen{}}
+	p.member = member{seen: map[string]*seen{}, term: p.term + 1}
 	if l, ok := p.store.(Leaser); ok {
 		p.leaser = l
 	}
@@ -129,12 +130,15 @@ func (p *pump) tick() time.Duration { return p.r.cfg.Lease / 5 }
 // leaseWork runs a statement about the lease beside the loop.
 func (p *pump) leaseWork(work func(context.Context) error, then func(error)) {
 	p.leaseJob = true
-	timeout := p.r.cfg.Lease / 2
+	timeout, term := p.r.cfg.Lease/2, p.term
 	p.spawn(func() func() {
 		ctx, cancel := withTimeout(timeout)
 		defer cancel()
 		err := work(ctx)
 		return func() {
+			if p.term != term {
+				return // about a lease that has ended meanwhile
+			}
 			p.leaseJob = false
 			then(err)
 		}
@@ -164,8 +168,9 @@ func (p *pump) join(now time.Time) {
 func (p *pump) renew(now time.Time) {
 	p.nextRenew = now.Add(p.tick())
 	var members []Member
+	fence := p.fence
 	p.leaseWork(func(ctx context.Context) (err error) {
-		members, err = p.leaser.Renew(ctx, p.fence)
+		members, err = p.leaser.Renew(ctx, fence)
 		return err
 	}, func(err error) {
 		p.noteLease(err)
@@ -204,6 +209,10 @@ func (p *pump) setServing(lanes Lanes) {
 	p.serving = lanes
 	if gained != (Lanes{}) {
 		now := time.Now()
+		if p.takeover {
+			p.takeover = false
+			p.slow.begin()
+		}
 		p.lanesMoved.Add(int64(gained.Len()))
 		p.log.Info("lanes gained", "lanes", gained.Len(), "owned", lanes.Len())
 		p.again = true
@@ -249,8 +258,9 @@ func minTime(a, b time.Time) time.Time {
 
 func (p *pump) evict(dead Member) {
 	var done bool
+	fence := p.fence
 	p.leaseWork(func(ctx context.Context) (err error) {
-		done, err = p.leaser.Evict(ctx, p.fence, dead)
+		done, err = p.leaser.Evict(ctx, fence, dead)
 		return err
 	}, func(err error) {
 		p.noteLease(err)
@@ -277,12 +287,29 @@ func (p *pump) lostLease() {
 	}
 	p.log.Warn("lease lost", "instance", p.fence.Instance)
 	p.leaseLosses.Add(1)
-	p.joined, p.fence = false, Fence{}
-	p.serving, p.releasing, p.members = Lanes{}, Lanes{}, nil
-	p.goodUntil = time.Time{}
+	p.endTerm()
+	p.loseLanes(AllLanes)
+	p.out.dead = nil // the new owner decides about those events
+	if p.failedOut != nil {
+		p.failedOut.dead = nil
+	}
 	p.nextRenew = time.Now()
 	p.change++
 	p.forgetQueued()
+}
+
+// endTerm forgets everything about a lease that has ended.
+func (p *pump) endTerm() {
+	p.term++
+	p.joined, p.fence, p.leaseJob = false, Fence{}, false
+	p.serving, p.releasing, p.members = Lanes{}, Lanes{}, nil
+	p.goodUntil = time.Time{}
+}
+
+// loseLanes drops the rows of some lanes from the reads on their way.
+func (p *pump) loseLanes(lanes Lanes) {
+	p.eachView(func(v *view) { v.lost = v.lost.Union(lanes) })
+	p.readLost = p.readLost.Union(lanes)
 }
 
 // leave gives everything up at the end of Run.
@@ -299,6 +326,7 @@ func (p *pump) leave(ctx context.Context) {
 
 // forgetLanes takes what waits of some lanes out of memory.
 func (p *pump) forgetLanes(lanes Lanes) {
+	p.loseLanes(lanes)
 	for _, d := range p.destinations {
 		d.ready = slices.DeleteFunc(d.ready, func(q *queue) bool {
 			if len(q.waiting) == 0 || !lanes.Has(LaneOf(q.key.Key, q.waiting[0].row.EventID)) {

@@ -12,11 +12,17 @@ const onceProbes = 3
 // probeWithin reports whether a Drain should still wait for a destination.
 func (p *pump) probeWithin() bool {
 	for _, d := range p.destinations {
-		if d.state != destOpen && d.failures <= onceProbes && time.Until(d.until) < 2*time.Second {
+		if d.paused() && d.worthWaiting() {
 			return true
 		}
 	}
 	return false
+}
+
+// worthWaiting reports whether a Drain waits for a paused destination. One that
+// is being probed needs no waiting: what it is probed with is in memory.
+func (d *destination) worthWaiting() bool {
+	return d.failures <= onceProbes && time.Until(d.until) < 2*time.Second
 }
 
 // leftovers says why due events may still be there after a Drain.

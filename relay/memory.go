@@ -6,6 +6,7 @@ import "slices"
 type item struct {
 	row    Row
 	queue  *queue
+	dest   *destination
 	bytes  int64
 	closed *closedKey // whose rows it counts among
 	alone  bool       // sent alone after a crash, with a note in its row
@@ -56,8 +57,9 @@ func (p *pump) enqueue(it *item, t *topic, closed bool) {
 	it.bytes = rowBytes(&it.row)
 	p.items[it.row.ID] = it
 	p.bytes += it.bytes
-	p.queued++
-	q := p.queueOf(&it.row, t)
+	it.dest = p.destinationOf(t, &it.row)
+	q := p.queueOf(it, t)
+	p.unqueue(q, -1)
 	q.closed = q.closed || closed
 	it.queue = q
 	q.waiting = append(q.waiting, it)
@@ -67,22 +69,38 @@ func (p *pump) enqueue(it *item, t *topic, closed bool) {
 	p.makeReady(q)
 }
 
-func (p *pump) queueOf(row *Row, t *topic) *queue {
-	if row.Key.Key == "" {
-		return &queue{key: row.Key, topic: t, dest: p.destinationOf(t, row)}
+func (p *pump) queueOf(it *item, t *topic) *queue {
+	key := it.row.Key
+	if key.Key == "" {
+		return &queue{key: key, topic: t, dest: it.dest}
 	}
-	q := p.queues[row.Key]
+	q := p.queues[key]
 	if q == nil {
-		q = &queue{key: row.Key, topic: t, dest: p.destinationOf(t, row)}
-		p.queues[row.Key] = q
+		q = &queue{key: key, topic: t, dest: it.dest}
+		p.queues[key] = q
 	}
 	return q
+}
+
+// unqueue counts n rows of a queue less among those that wait.
+func (p *pump) unqueue(q *queue, n int) {
+	p.queued -= n
+	q.dest.queued -= n
 }
 
 // makeReady puts a queue in line for the next call, if it may be.
 func (p *pump) makeReady(q *queue) {
 	if q.ready || q.sending > 0 || len(q.waiting) == 0 {
 		return
+	}
+	if p.topicPaused(q.topic) { // meanwhile
+		p.forgetWaiting(q)
+		return
+	}
+	if d := q.waiting[0].dest; d != q.dest {
+		q.dest.queued -= len(q.waiting)
+		d.queued += len(q.waiting)
+		q.dest = d
 	}
 	q.ready = true
 	q.dest.ready = append(q.dest.ready, q)
@@ -114,7 +132,7 @@ func (p *pump) forgetWaiting(q *queue) {
 	for _, it := range q.waiting {
 		p.release(it)
 	}
-	p.queued -= len(q.waiting)
+	p.unqueue(q, len(q.waiting))
 	q.waiting = nil
 	p.touch(q.key)
 	p.dropQueue(q)
@@ -140,10 +158,10 @@ func (p *pump) forgetReady(d *destination) {
 	}
 }
 
-// forgetReadyOf forgets what waits of one topic for a destination.
-func (p *pump) forgetReadyOf(d *destination, topic string) {
+// forgetPaused forgets what waits of paused topics for a destination.
+func (p *pump) forgetPaused(d *destination) {
 	d.ready = slices.DeleteFunc(d.ready, func(q *queue) bool {
-		if q.key.Topic != topic {
+		if !p.topicPaused(q.topic) {
 			return false
 		}
 		q.ready = false

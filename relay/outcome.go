@@ -33,7 +33,6 @@ func (p *pump) published(c *call, errs []error, took time.Duration) {
 			j++
 		}
 		q.sending -= j - i
-		q.dest.inFlight -= j - i
 		if accepted == len(c.items) {
 			p.makeReady(q)
 			p.dropQueue(q)
@@ -91,6 +90,10 @@ func (p *pump) outcome(c *call, q *queue, items []*item, errs []error) {
 	}
 	switch classOf(err) {
 	case rejected, permanent:
+		if c.term != p.term { // the lease was lost meanwhile: its new owner decides
+			p.putBack(q, head, rest)
+			return
+		}
 		if !errors.Is(err, errPanic) {
 			p.works(q.dest, c, head.suspectKey())
 		}

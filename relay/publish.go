@@ -43,8 +43,11 @@ func (p *pump) returned(c *call) {
 	c.outlet.calls--
 	p.calls--
 	delete(p.sent, c)
+	now := time.Now()
 	for _, d := range c.dests {
 		d.calls--
+		d.moved = now
+		p.unpark(d, now)
 	}
 	if c.solo {
 		c.items[0].queue.dest.solos--

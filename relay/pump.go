@@ -77,6 +77,11 @@ func newPump(r *Relay, db Database) *pump {
 // reset forgets everything in memory. It is called at the start, and whenever
 // what is in memory is about another server or another lease.
 func (p *pump) reset() {
+	for c := range p.sent {
+		if c.noting { // its note is forgotten, so it will not be sent
+			p.returned(c)
+		}
+	}
 	p.memory.reset()
 	p.fetcher.reset()
 	p.dispatcher.reset()
@@ -273,7 +278,7 @@ func (p *pump) drained() bool {
 		p.leftReason = p.leftovers()
 		return true
 	}
-	if !p.serves() || p.calls > 0 || !p.settled() || len(p.items) > 0 || p.keysBusy() || p.view != nil || !p.emptyFetch || p.choreRunning {
+	if !p.serves() || p.calls > 0 || !p.settled() || len(p.items) > p.parkedRows() || p.keysBusy() || p.view != nil || !p.emptyFetch || p.choreRunning {
 		return false
 	}
 	if p.probeWithin() { // a destination's first, short pauses are waited for

@@ -120,6 +120,9 @@ func (p *pump) cutBatch() *batch {
 
 func (p *pump) write(b *batch, now time.Time) {
 	p.settling = true
+	if p.leaser != nil && !p.joined {
+		b.dead = nil // without a fence nobody could refuse them
+	}
 	s := Settlement{Fence: p.fence, Marks: b.marks, Dead: b.dead, Delivered: make([]Ref, len(b.delivered))}
 	for i, it := range b.delivered {
 		s.Delivered[i] = it.row.Ref
@@ -150,11 +153,11 @@ func (p *pump) write(b *batch, now time.Time) {
 // settleFailed keeps a batch for another try. Dead letters of a lease that is
 // lost are dropped: the new owner decides about those events.
 func (p *pump) settleFailed(b *batch, err error) {
+	p.failedOut = b
 	if errors.Is(err, ErrLeaseLost) {
 		b.dead = nil
 		p.lostLease()
 	}
-	p.failedOut = b
 	p.retryOut = time.Now().Add(p.outErrs.next())
 }
 

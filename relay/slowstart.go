@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // # Slow start after a crash
@@ -51,7 +52,6 @@ func (p *pump) sendAlone(c *call) {
 	if crashes >= suspectAfter {
 		p.returned(c)
 		it.queue.sending--
-		it.queue.dest.inFlight--
 		p.hold(it.queue, it, nil, Mark{
 			Ref: it.row.Ref, Held: HeldBlocked, Attempts: it.row.Attempts,
 			Error: fmt.Sprintf("suspect: alone in flight when a relay died, %d times", crashes),
@@ -62,7 +62,27 @@ func (p *pump) sendAlone(c *call) {
 	}
 	it.alone = true
 	note := Mark{Ref: it.row.Ref, Attempts: saturated(it.row.Attempts), Error: aloneNote + strconv.Itoa(crashes+1)}
-	p.mark(nil, note, func() { p.send(c) })
+	c.noting = true
+	p.mark(nil, note, func() { p.sendNoted(c) })
+}
+
+// sendNoted sends a call whose note has committed, unless it may no longer be
+// sent: the commit may have taken longer than the lease.
+func (p *pump) sendNoted(c *call) {
+	now := time.Now()
+	it := c.items[0]
+	c.noting = false
+	if !p.stopping && c.term == p.term && p.mayPublish(now) && p.ownsRow(&it.row) {
+		p.sent[c] = now
+		p.send(c)
+		return
+	}
+	p.returned(c)
+	it.queue.sending--
+	if c.term == p.term {
+		p.mark(nil, Mark{Ref: it.row.Ref, Attempts: it.row.Attempts, Error: it.row.LastError}, nil)
+	}
+	p.putBack(it.queue, it, nil)
 }
 
 // unmarkAlone takes the note back after an outcome that counts nothing.

@@ -161,3 +161,13 @@ func (p *pump) fill(d *DatabaseStatus) bool {
 	}
 	return p.keeps()
 }
+
+// Delivered returns how many events were delivered and settled since New, over
+// all databases.
+func (r *Relay) Delivered() int64 {
+	var n int64
+	for _, p := range r.pumps {
+		n += p.delivered.Load()
+	}
+	return n
+}

@@ -1,6 +1,9 @@
 package relay
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+)
 
 // topic is what the pump knows of one topic of its database.
 type topic struct {
@@ -29,6 +32,7 @@ func (p *pump) topicOf(name string) *topic {
 	}
 	if t.route.address.Static() {
 		t.dest = p.destinationOf(t, &Row{Key: Key{Topic: name}})
+		t.dest.fixed = true
 	}
 	return t
 }
@@ -50,6 +54,7 @@ func (p *pump) destinationOf(t *topic, row *Row) *destination {
 	id := r.Broker + "\x00" + name
 	d := p.destinations[id]
 	if d == nil {
+		p.dropIdle()
 		d = &destination{
 			broker: broker, brokerName: r.Broker, name: name, id: id,
 			outlet: p.outletOf(id, r.Broker, broker), suspects: map[suspectKey]*suspect{},
@@ -79,7 +84,12 @@ func (p *pump) topicPaused(t *topic) bool {
 	if t.route == nil || p.operatorPaused("topic", t.name) {
 		return true
 	}
-	return t.dest != nil && (t.dest.paused() || p.operatorPaused("destination", t.dest.name))
+	return t.dest != nil && (t.dest.parked || p.blocked(t.dest))
+}
+
+// blocked reports whether nothing may be sent to a destination now.
+func (p *pump) blocked(d *destination) bool {
+	return d.paused() || p.operatorPaused("destination", d.name)
 }
 
 func (p *pump) operatorPaused(kind, name string) bool {
@@ -128,12 +138,10 @@ func (p *pump) setPaused(controls []Control) {
 	p.pausedByOperator = now
 	p.change++
 	p.again = true
-	p.sweepAll = true
-	for _, t := range p.topics {
-		if t.dest == nil || !p.topicPaused(t) {
-			continue
-		}
-		p.forgetReadyOf(t.dest, t.name)
+	p.sweepKeys(time.Now())
+	for _, d := range p.destinations {
+		p.forgetPaused(d)
+		p.activate(d)
 	}
 }
 

@@ -106,6 +106,24 @@ func (w *world) firsts(keys []string, n int) (duplicates int) {
 	return duplicates
 }
 
+// inOrder is firsts for keys of different lengths.
+func (w *world) inOrder(events map[string]int) {
+	w.t.Helper()
+	w.firsts(nil, 0)
+	got, seen := map[string]int{}, map[string]bool{}
+	for _, a := range w.broker.Log() {
+		if !seen[a.Identity] {
+			got[a.Key]++
+		}
+		seen[a.Identity] = true
+	}
+	for k, n := range events {
+		if got[k] != n {
+			w.t.Errorf("key %q: %d accepted, want %d", k, got[k], n)
+		}
+	}
+}
+
 // empty checks that nothing is pending and nothing died.
 func (w *world) empty() {
 	w.t.Helper()

@@ -45,12 +45,21 @@ func explain(d config.Database, err error) error {
 	if hint == "" {
 		hint = hintFor(d, err)
 	}
-	err = fmt.Errorf("database %q: %s", d.Name, trimName(d, err))
+	err = named{fmt.Sprintf("database %q: %s", d.Name, trimName(d, err)), err}
 	if hint == "" {
 		return err
 	}
 	return relay.Hint(err, hint)
 }
+
+// named is an error with the database's name in its text.
+type named struct {
+	text string
+	err  error
+}
+
+func (n named) Error() string { return n.text }
+func (n named) Unwrap() error { return n.err }
 
 // trimName is an error's text without the database's name at its head.
 func trimName(d config.Database, err error) string {

@@ -23,6 +23,9 @@ func (c *command) load() (*config.Config, error) {
 		Brokers:   brokerSchemes(),
 		Metrics:   admin.MetricNames(),
 		Names:     checkNames,
+		DatabaseURL: func(scheme, text string) error {
+			return databasePlugins[scheme].check(text)
+		},
 	})
 	if err != nil {
 		return nil, mistake{err}

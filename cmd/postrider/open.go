@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -71,13 +72,27 @@ func (c *connection) outbox() inspect.Outbox {
 	return inspect.Outbox{DB: c.DB, Dialect: c.dialect, Names: c.names}
 }
 
+// checkPostgres does not pass on pgx's own text, which quotes the URL.
+func checkPostgres(text string) error {
+	if _, err := pgx.ParseConfig(text); err != nil {
+		return errors.New("not a PostgreSQL URL, or a file it names is missing (write postgres://USER:PASSWORD@HOST:PORT/DATABASE)")
+	}
+	return nil
+}
+
+func checkSQLite(text string) error {
+	if file := sqliteFile(text); file == "" || file == ":memory:" {
+		return errors.New("not the URL of a SQLite file (write sqlite:FILE)")
+	}
+	return nil
+}
+
 // openPostgres connects without prepared statements, so that it works behind a
 // pooler in transaction mode.
 func openPostgres(text string, _ bool) (*sql.DB, error) {
 	cfg, err := pgx.ParseConfig(text)
 	if err != nil {
-		// pgx's own text quotes the URL; what is left of it says nothing more.
-		return nil, fmt.Errorf("url: not a PostgreSQL URL (write postgres://USER:PASSWORD@HOST:PORT/DATABASE)")
+		return nil, checkPostgres(text)
 	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
 	if cfg.RuntimeParams["application_name"] == "" {
@@ -91,10 +106,10 @@ func openPostgres(text string, _ bool) (*sql.DB, error) {
 // one that begins as a reader fails when it comes to write. An unknown name is
 // an error unless create says so; otherwise a mistyped name is an empty database.
 func openSQLite(text string, create bool) (*sql.DB, error) {
-	file := sqliteFile(text)
-	if file == "" || file == ":memory:" {
-		return nil, fmt.Errorf("url: want sqlite:FILE")
+	if err := checkSQLite(text); err != nil {
+		return nil, err
 	}
+	file := sqliteFile(text)
 	mode := "rw"
 	if create {
 		mode = "rwc"

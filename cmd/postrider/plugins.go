@@ -23,9 +23,9 @@ import (
 
 // databasePlugins are the databases by the scheme of their URL.
 var databasePlugins = map[string]databasePlugin{
-	"postgres":   {outbox.Postgres, openPostgres, newPostgres, postgresHint},
-	"postgresql": {outbox.Postgres, openPostgres, newPostgres, postgresHint},
-	"sqlite":     {outbox.SQLite, openSQLite, newSQLite, sqliteHint},
+	"postgres":   {outbox.Postgres, checkPostgres, openPostgres, newPostgres, postgresHint},
+	"postgresql": {outbox.Postgres, checkPostgres, openPostgres, newPostgres, postgresHint},
+	"sqlite":     {outbox.SQLite, checkSQLite, openSQLite, newSQLite, sqliteHint},
 }
 
 // brokerPlugins are the brokers by the scheme of their URL.
@@ -39,6 +39,8 @@ var brokerPlugins = map[string]brokerPlugin{
 // databasePlugin is what the command needs of a kind of database.
 type databasePlugin struct {
 	dialect outbox.Dialect
+	// check finds what is wrong with a URL, without showing any of it.
+	check func(url string) error
 	// open connects without a store, for the commands that look or migrate.
 	open func(url string, create bool) (*sql.DB, error)
 	// store makes a relay's store. It does not connect.

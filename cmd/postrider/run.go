@@ -96,12 +96,15 @@ func (c *command) root() *cobra.Command {
 
 // subcommands is the one list of them, in the order of the help.
 var subcommands = []func(*command) *cobra.Command{
+	(*command).demo,
+	(*command).demoRelay,
 	(*command).migrate,
 	(*command).grants,
 	(*command).relay,
 	(*command).status,
 	(*command).why,
 	(*command).write,
+	(*command).bench,
 	(*command).config,
 	(*command).version,
 }

@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/postrider/postrider/outbox"
@@ -157,11 +158,18 @@ func (o Outbox) laneReason(ctx context.Context, e Event) (Reason, error) {
 func ago(s float64) string { return length(s) + " ago" }
 
 // length spells a length of time as people read it: to the second, below ten
-// seconds to the millisecond.
+// seconds to the millisecond, without the zeros that Go ends it with.
 func length(s float64) string {
 	d := max(seconds(s), 0)
 	if d < 10*time.Second {
 		return d.Round(time.Millisecond).String()
 	}
-	return d.Round(time.Second).String()
+	text := d.Round(time.Second).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }

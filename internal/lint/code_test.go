@@ -30,6 +30,7 @@ func TestCode_NoPackageState(t *testing.T) {
 		"outbox.newest":                   true, // ids grow within a process only if all callers share it
 		"internal/testenv.leash":          true, // the watchdog's pipe lives as long as the process
 		"internal/testenv.copied":         true, // servers, and what they run from, are shared by a test binary
+		"internal/testenv.initialized":    true,
 		"internal/testenv.sharedPostgres": true,
 	}
 	for _, p := range packages(t) {

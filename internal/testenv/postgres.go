@@ -111,7 +111,7 @@ func startShared(version int) (*PG, error) {
 	if _, err := findPostgres(version); err != nil {
 		return nil, nil //nolint:nilerr,nilnil // absent is not an error here
 	}
-	pg, err := newPostgres(version, map[string]string{"fsync": "off", "max_connections": "300"})
+	pg, err := newPostgres(version, map[string]string{"max_connections": "300"})
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,9 @@ type PGConfig struct {
 }
 
 // StartPostgres starts a server for this test alone; it is gone after the
-// test. It keeps fsync on, as the servers do whose crashes it plays.
+// test. It runs without fsync unless Settings say otherwise: what a killed
+// process has written is the system's and survives it; only a crash of the
+// machine, which no test here plays, needs fsync. Benches set fsync on.
 func StartPostgres(t testing.TB, cfg PGConfig) *PG {
 	t.Helper()
 	if cfg.Version == 0 {
@@ -55,7 +57,11 @@ func newPostgres(version int, settings map[string]string) (*PG, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.initdb(); err != nil {
+	template, err := initialized.get(version, p.bin)
+	if err != nil {
+		return nil, err
+	}
+	if err := copyFolder(template, p.data()); err != nil {
 		return nil, err
 	}
 	return p, p.configure(settings)
@@ -97,26 +103,6 @@ func preparePostgres(version int) (*PG, error) {
 
 func (p *PG) data() string { return filepath.Join(p.proc.dir, "data") }
 
-func (p *PG) initdb() error {
-	who, err := serverAccount()
-	if err != nil {
-		return err
-	}
-	password := filepath.Join(p.proc.dir, "password")
-	if err := writeFile(password, Password+"\n", 0o600); err != nil {
-		return err
-	}
-	cmd := exec.Command(filepath.Join(p.bin, "initdb"), "-D", p.data(), "-U", "postgres", "-A", "scram-sha-256",
-		"--pwfile", password, "-E", "UTF8", "--locale", "C", "--no-sync", "--no-instructions")
-	cmd.Dir = p.proc.dir
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
-	detach(cmd, who)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w\n%s", err, out)
-	}
-	return nil
-}
-
 // configure appends to postgresql.conf; a later line wins over an earlier one.
 func (p *PG) configure(settings map[string]string) error {
 	all := map[string]string{
@@ -124,6 +110,7 @@ func (p *PG) configure(settings map[string]string) error {
 		"port":                       strconv.Itoa(p.Port()),
 		"unix_socket_directories":    "",
 		"dynamic_shared_memory_type": "mmap", // in the data folder: a killed server leaves nothing elsewhere
+		"fsync":                      "off",
 		"shared_buffers":             "64MB",
 		"max_connections":            "100",
 		"wal_level":                  "logical",

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -78,16 +77,9 @@ func (p *PG) backup(to string) error {
 		if _, err := conn.Exec(ctx, `SELECT pg_backup_start('standby', true)`); err != nil {
 			return err
 		}
-		who, err := serverAccount()
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(os.Mkdir(to, 0o700), who.own(to)); err != nil {
-			return err
-		}
 		// The log is streamed from the primary; slots and the lock file are the
 		// primary's own.
-		err = copyTree(p.data(), to, "postmaster.pid", "postmaster.opts", "pg_wal/[0-9A-F]*", "pg_replslot/*", "pg_dynshmem/*")
+		err := copyFolder(p.data(), to, "postmaster.pid", "postmaster.opts", "pg_wal/[0-9A-F]*", "pg_replslot/*", "pg_dynshmem/*")
 		var label string
 		if errStop := conn.QueryRow(ctx, `SELECT labelfile FROM pg_backup_stop(false)`).Scan(&label); err != nil || errStop != nil {
 			return errors.Join(err, errStop)

@@ -30,7 +30,8 @@ func (d *Database) fetch(q relay.FetchQuery) relay.Fetched {
 	var candidates []candidate
 	ranks := map[string]int{}
 	for _, r := range d.tables.rows {
-		if !r.ready() || skip[r.ID] || !wanted(q, r) || r.ID.Int() < q.Floors[r.Topic].Int() {
+		low := !d.cfg.NoFloors && r.ID.Int() < q.Floors[r.Topic].Int()
+		if !r.ready() || skip[r.ID] || !wanted(q, r) || low {
 			continue
 		}
 		rank := ranks[r.Topic]

@@ -84,8 +84,8 @@ func (d *decoder) bytes(b []byte) []byte {
 	if b == nil {
 		return nil
 	}
-	if len(b) > chunkMax {
-		return append([]byte{}, b...)
+	if len(b) == 0 || len(b) > chunkMax {
+		return append([]byte{}, b...) // an empty payload is not nil
 	}
 	if len(b) > cap(d.chunk)-len(d.chunk) {
 		d.chunk = make([]byte, 0, chunkSize)

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,31 +21,47 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// setup is one database with an outbox in it, used by roles with the least
+// setup is an outbox in a database, used by roles with the least
 // rights: the store's, the writer's; the owner looks into the tables.
 type setup struct {
-	pg    *testenv.PG
+	*database
 	names outbox.Names
-	// admin owns the tables, relay and writer have what Grants gives.
-	admin, relay, writer string
+	// URLs of the roles that have what Grants gives.
+	relay, writer string
 	storetest.SQL
-	// through is the URL that stores use: relay, or a pooler's.
-	through string
-	change  []func(*Config)
+	change []func(*Config)
 }
 
 type option struct {
-	pg       *testenv.PG
+	// in is the database; a new one if nil.
+	in       *database
 	names    outbox.Names
-	encoding string
-	roles    string // attributes or settings: run for each role, %s is its name
 	doorbell outbox.Doorbell
-	through  func(t testing.TB, pg *testenv.PG, url string) string
 	change   func(*Config)
 }
 
-// newSetup makes a database, its tables, and roles with the rights of Grants.
-func newSetup(t testing.TB, o option) *setup {
+// database is a database with roles that own nothing.
+type database struct {
+	pg    *testenv.PG
+	admin string
+	db    *sql.DB
+	// Names of the roles, and URLs of them.
+	relayRole, writerRole, monitorRole string
+	// through makes of a role's URL the one that stores use: a pooler's.
+	through func(url string) string
+	schemas atomic.Int64
+}
+
+// databaseOption is what a test's database is like.
+type databaseOption struct {
+	pg       *testenv.PG
+	encoding string
+	// roles is run for each role; %s is its name.
+	roles  string
+	pooler *testenv.PgBouncerConfig
+}
+
+func newDatabase(t testing.TB, o databaseOption) *database {
 	t.Helper()
 	if o.pg == nil {
 		o.pg = testenv.Postgres(t)
@@ -52,46 +69,48 @@ func newSetup(t testing.TB, o option) *setup {
 	if o.encoding == "" {
 		o.encoding = "UTF8"
 	}
-	admin := o.pg.Database(t, testenv.Encoding(o.encoding))
-	return newSetupIn(t, o, admin)
-}
-
-// newSetupIn makes the tables in a database that is there.
-func newSetupIn(t testing.TB, o option, admin string) *setup {
-	t.Helper()
-	s := &setup{pg: o.pg, names: o.names.WithDefaults(outbox.Postgres), admin: admin}
-	if s.names.Schema != "public" {
-		s.pg.Exec(t, admin, `CREATE SCHEMA IF NOT EXISTS `+identifier(s.names.Schema))
-	}
-	var script strings.Builder
-	if err := outbox.Print(&script, outbox.FormatSQL, outbox.Postgres, s.names, outbox.MigrationOptions{Doorbell: o.doorbell}); err != nil {
-		t.Fatal(err)
-	}
-	s.pg.Exec(t, admin, script.String())
-
-	relayRole, writerRole := s.pg.Role(t, ""), s.pg.Role(t, "")
-	for _, grant := range Grants(s.names, Roles{Writer: writerRole, Relay: relayRole}) {
-		s.pg.Exec(t, admin, grant)
-	}
-	for _, role := range []string{relayRole, writerRole} {
+	d := &database{pg: o.pg, admin: o.pg.Database(t, testenv.Encoding(o.encoding)), through: func(url string) string { return url }}
+	d.relayRole, d.writerRole, d.monitorRole = d.pg.Role(t, ""), d.pg.Role(t, ""), d.pg.Role(t, "")
+	for _, role := range []string{d.relayRole, d.writerRole} {
 		if o.roles != "" {
-			s.pg.Exec(t, admin, fmt.Sprintf(o.roles, identifier(role)))
+			d.pg.Exec(t, d.admin, fmt.Sprintf(o.roles, identifier(role)))
 		}
 	}
-	s.relay, s.writer = testenv.As(t, admin, relayRole), testenv.As(t, admin, writerRole)
-	s.through = s.relay
-	if o.through != nil {
-		s.through = o.through(t, s.pg, s.relay)
+	if o.pooler != nil {
+		d.through = testenv.PgBouncer(t, d.pg, *o.pooler).URL
 	}
-	if o.change != nil {
-		s.change = append(s.change, o.change)
-	}
-	db, err := sql.Open("pgx", admin)
+	db, err := sql.Open("pgx", d.admin)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
-	s.SQL = storetest.SQL{DB: db, Dialect: outbox.Postgres, Names: s.names}
+	d.db = db
+	return d
+}
+
+// newSetup makes an outbox in a schema of its own, with the rights of Grants.
+func newSetup(t testing.TB, o option) *setup {
+	t.Helper()
+	if o.in == nil {
+		o.in = newDatabase(t, databaseOption{})
+	}
+	d := o.in
+	if o.names.Schema == "" {
+		o.names.Schema = fmt.Sprintf("case_%d", d.schemas.Add(1))
+	}
+	s := &setup{database: d, names: o.names.WithDefaults(outbox.Postgres)}
+	var script strings.Builder
+	fmt.Fprintf(&script, "CREATE SCHEMA IF NOT EXISTS %s;\n", identifier(s.names.Schema))
+	if err := outbox.Print(&script, outbox.FormatSQL, outbox.Postgres, s.names, outbox.MigrationOptions{Doorbell: o.doorbell}); err != nil {
+		t.Fatal(err)
+	}
+	script.WriteString(";\n" + strings.Join(Grants(s.names, Roles{Writer: d.writerRole, Relay: d.relayRole, Monitor: d.monitorRole}), ";\n"))
+	s.pg.Exec(t, d.admin, script.String())
+	s.relay, s.writer = testenv.As(t, d.admin, d.relayRole), testenv.As(t, d.admin, d.writerRole)
+	if o.change != nil {
+		s.change = append(s.change, o.change)
+	}
+	s.SQL = storetest.SQL{DB: d.db, Dialect: outbox.Postgres, Names: s.names}
 	return s
 }
 
@@ -108,7 +127,7 @@ func (s *setup) open(t testing.TB, change ...func(*Config)) *Store {
 // store makes a Store without opening it.
 func (s *setup) store(t testing.TB, change ...func(*Config)) *Store {
 	t.Helper()
-	c := Config{URL: s.through, DirectURL: s.relay, Names: s.names}
+	c := Config{URL: s.through(s.relay), DirectURL: s.relay, Names: s.names}
 	for _, f := range append(append([]func(*Config){}, s.change...), change...) {
 		f(&c)
 	}

@@ -44,6 +44,7 @@ func (s *Store) Join(ctx context.Context, m relay.Member) (relay.Fence, error) {
 	}
 	name, claim := textParam(m.Instance), textParam(m.Claim)
 	err := s.run(ctx, leaseSettings,
+		statement{sql: s.sql.pair, params: []param{name, name}},
 		statement{sql: s.sql.lockLanes},
 		statement{sql: s.sql.evictLanes, params: []param{name, boolParam(true)}},
 		statement{sql: s.sql.rivals, params: []param{name, claim}, row: read},
@@ -91,6 +92,7 @@ func (s *Store) Renew(ctx context.Context, f relay.Fence) ([]relay.Member, error
 func (s *Store) Evict(ctx context.Context, f relay.Fence, dead relay.Member) (bool, error) {
 	var evicted, fenced int
 	err := s.run(ctx, leaseSettings,
+		statement{sql: s.sql.pair, params: []param{textParam(f.Instance), textParam(dead.Instance)}},
 		statement{sql: s.sql.fenced, params: fenceParams(f), affected: &fenced},
 		statement{
 			sql:    s.sql.evict,

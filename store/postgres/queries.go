@@ -14,7 +14,7 @@ type queries struct {
 	ringState                            string
 	ring                                 [8]ringQueries
 	pruneDead, beats, forget, lockLanes  string
-	allLanes                             string
+	allLanes, pair                       string
 	forgetBeat                           string
 	orphanLanes                          string
 	compete, arm                         string
@@ -32,7 +32,7 @@ func newQueries(c Config) queries {
 		promote: x(queryPromote),
 		join:    x(queryJoin), rivals: x(queryRivals), members: x(queryMembers), renew: x(queryRenew), fenced: x(queryFenced),
 		evict: x(queryEvict), evictLanes: x(queryEvictLanes), claim: x(queryClaim), release: x(queryRelease),
-		ringState: x(queryRingState), ring: newRingQueries(c), allLanes: x(queryAllLanes),
+		ringState: x(queryRingState), ring: newRingQueries(c), allLanes: x(queryAllLanes), pair: x(queryPair),
 		pruneDead: x(queryPruneDead), beats: x(queryBeats), forget: x(queryForget), lockLanes: x(queryLockLanes),
 		orphanLanes: x(queryOrphanLanes), forgetBeat: x(queryForgetBeat),
 		compete: x(queryCompete), arm: x(queryArm),

@@ -2,8 +2,10 @@ package postgres
 
 // Leases. What must be seen after a lock was waited for stands in a statement of
 // its own behind the one that waits: in READ COMMITTED each statement has a new
-// snapshot, so it sees what the lock's former holder committed. Lane rows are
-// always locked in the order of lanes.
+// snapshot, so it sees what the lock's former holder committed.
+//
+// Order of locks: lease rows by instance, then lane rows by lane. Two relays that
+// take each other for dead would wait for each other otherwise.
 
 // queryLockLanes serialises what must look at all relays at once. Lane 0 is the
 // mutex: an advisory lock would be lost or kept by a pooler.
@@ -39,6 +41,10 @@ FROM {{relay}} r ORDER BY r.instance <> $1::text, r.instance`
 // queryFenced checks the caller's lease and keeps it from ending until the
 // commit; renewals go on. Index: the lease's key. Locks: FOR KEY SHARE on it.
 const queryFenced = `SELECT 1 FROM {{relay}} WHERE instance = $1::text AND epoch = $2::bigint FOR KEY SHARE`
+
+// queryPair locks the caller's lease row and another one, in order.
+// Index: the lease's key. Locks: FOR UPDATE on both.
+const queryPair = `SELECT instance FROM {{relay}} WHERE instance IN ($1::text, $2::text) ORDER BY instance FOR UPDATE`
 
 // queryEvict ends a lease if it is still as the caller saw it. A renewal that is
 // under way is waited for, and then the beat is another.

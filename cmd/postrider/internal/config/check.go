@@ -19,6 +19,9 @@ type Known struct {
 	// Names checks the names of a database's tables against what this kind of
 	// database allows. May be nil.
 	Names func(scheme string, d Database) error
+	// DatabaseURL checks a database's URL beyond its scheme, and its error shows
+	// nothing of it. May be nil.
+	DatabaseURL func(scheme, text string) error
 }
 
 // namePattern is what names may be made of: they stand in metrics, in log lines
@@ -42,9 +45,9 @@ func (c *Config) checkDatabases(known Known, problems *Problems) {
 	for i := range c.Databases {
 		d, path := &c.Databases[i], index("databases", i)
 		checkName(d.Name, path, seen, problems)
-		scheme := checkURL(d.URL, d.URLFile, "url", path, known.Databases, problems)
+		scheme := checkURL(d.URL, d.URLFile, "url", path, known.Databases, known.DatabaseURL, problems)
 		if d.DirectURL != "" || d.DirectURLFile != "" {
-			direct := checkURL(d.DirectURL, d.DirectURLFile, "direct_url", path, known.Databases, problems)
+			direct := checkURL(d.DirectURL, d.DirectURLFile, "direct_url", path, known.Databases, known.DatabaseURL, problems)
 			if scheme != "" && direct != "" && scheme != direct {
 				problems.add(path+".direct_url", "another kind of database than url")
 			}
@@ -83,7 +86,7 @@ func (c *Config) checkBrokers(known Known, problems *Problems) {
 	for i := range c.Brokers {
 		b, path := &c.Brokers[i], index("brokers", i)
 		checkName(b.Name, path, seen, problems)
-		scheme := checkURL(b.URL, b.URLFile, "url", path, known.Brokers, problems)
+		scheme := checkURL(b.URL, b.URLFile, "url", path, known.Brokers, nil, problems)
 		if local := scheme == "file" || scheme == "stdout"; local && b.TLS != (TLS{}) {
 			problems.add(path+".tls", "%s: has no connection to protect", scheme)
 		}
@@ -110,7 +113,7 @@ func checkName(name, path string, seen map[string]bool, problems *Problems) {
 
 // checkURL checks a URL or the file that holds it, and returns its scheme, or
 // "" where there is a problem.
-func checkURL(url, file, field, path string, schemes []string, problems *Problems) string {
+func checkURL(url, file, field, path string, schemes []string, further func(scheme, text string) error, problems *Problems) string {
 	path += "." + field
 	switch {
 	case url != "" && file != "":
@@ -133,7 +136,13 @@ func checkURL(url, file, field, path string, schemes []string, problems *Problem
 	case err != nil:
 		problems.add(path, "%v", err)
 	case slices.Contains(schemes, scheme):
-		return scheme
+		if further == nil {
+			return scheme
+		}
+		if err = further(scheme, url); err == nil {
+			return scheme
+		}
+		problems.add(path, "%v", err)
 	default:
 		problems.add(path, "no adapter for %s: in this build (it has %s)", printable(scheme), strings.Join(schemes, ", "))
 	}

@@ -89,7 +89,7 @@ func (m *Migrator) count(ctx context.Context, db interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row
 }, token string,
 ) (n int64, err error) {
-	query := m.names.Expand(m.dialect, "SELECT count(*) FROM (SELECT 1 FROM {{"+token+"}} LIMIT 1000000) some")
+	query := m.names.Expand(m.dialect, "SELECT count(*) FROM (SELECT 1 FROM {{"+token+"}} LIMIT 1000000) found")
 	if err := db.QueryRowContext(ctx, query).Scan(&n); err != nil {
 		return 0, fmt.Errorf("events in %s: %w", m.bare(token), err)
 	}
