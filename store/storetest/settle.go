@@ -97,6 +97,7 @@ var settleCases = []testcase{
 		rows := d.write(t, event("t", "k", 1))
 		d.mark(t, rows[0], relay.HeldBlocked, 0)
 		d.mark(t, rows[0], relay.HeldBehind, 0)
+		d.settle(t, relay.Settlement{Marks: []relay.Mark{{Ref: rows[0].Ref, Held: relay.HeldBehind, Attempts: 9, Error: "late"}}})
 		if r, _ := d.Look(t).record(rows[0]); r.Held != relay.HeldBlocked || r.Attempts != 1 || r.LastError != "refused" {
 			t.Errorf("%+v", r)
 		}
