@@ -180,12 +180,12 @@ func (p *pump) fetched(v *view, f Fetched, err error) {
 		return
 	}
 	p.setPaused(f.Paused)
+	p.floor.learn(v, f, now)
 	taken, dropped := p.take(v, f)
 	for _, k := range f.Due {
 		p.wantRead(k)
 	}
 	p.promoteNow = p.promoteNow || f.Scheduled
-	p.floor.learn(v, f, now)
 	p.schedule(v, f, taken, dropped, now)
 }
 
@@ -201,7 +201,9 @@ func (p *pump) take(v *view, f Fetched) (taken int, dropped bool) {
 			switch {
 			case t.route == nil:
 				t.unroutable = true
+				p.floor.forget(row)
 			case p.topicPaused(t): // since the query was sent; a later one leaves it out
+				p.floor.forget(row)
 			default:
 				it := &slab[i]
 				it.row = *row
@@ -210,6 +212,7 @@ func (p *pump) take(v *view, f Fetched) (taken int, dropped bool) {
 			}
 		case later:
 			dropped = true
+			p.floor.forget(row)
 		}
 	}
 	slab = slab[len(f.Rows):]

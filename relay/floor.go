@@ -15,6 +15,7 @@ type floors struct {
 	candidate map[string]RowID // in use once it is a second old
 	since     time.Time
 	high      RowID
+	top       map[string]RowID // by topic: all rows up to it were seen and are in memory, held or settled
 	slowUntil time.Time
 	lastSweep time.Time
 }
@@ -32,7 +33,7 @@ func (f *floors) apply(p *pump, q *FetchQuery, now time.Time) {
 		return
 	}
 	if now.Sub(f.since) >= floorAge {
-		f.inUse, f.candidate = f.candidate, p.lowestIDs(f.high)
+		f.inUse, f.candidate = f.candidate, p.lowestIDs()
 		f.since = now
 	}
 	if f.inUse != nil {
@@ -52,9 +53,16 @@ func (f *floors) sweepDue(now time.Time) bool {
 // learn notes the highest id seen, and whether scanning all was slow for what
 // it brought.
 func (f *floors) learn(v *view, r Fetched, now time.Time) {
+	if f.top == nil {
+		f.top = map[string]RowID{}
+	}
 	for i := range r.Rows {
-		if id := r.Rows[i].ID; f.high.compare(id) < 0 {
-			f.high = id
+		row := &r.Rows[i]
+		if f.high.compare(row.ID) < 0 {
+			f.high = row.ID
+		}
+		if f.top[row.Topic].compare(row.ID) < 0 {
+			f.top[row.Topic] = row.ID
 		}
 	}
 	took := now.Sub(v.sent)
@@ -66,15 +74,27 @@ func (f *floors) learn(v *view, r Fetched, now time.Time) {
 	}
 }
 
-// lowestIDs returns for each topic the lowest id in memory, or the id above the
-// highest one seen.
-func (p *pump) lowestIDs(high RowID) map[string]RowID {
+// forget notes that a row which was seen is only in the table now. No floor may
+// come to lie above it: later rows of its key would be fetched before it.
+func (f *floors) forget(row *Row) {
+	if f.top[row.Topic].compare(row.ID) > 0 {
+		f.top[row.Topic] = row.ID
+	}
+}
+
+// clear forgets all floors: of lanes that were gained no row was seen.
+func (f *floors) clear() {
+	f.inUse, f.candidate, f.top = nil, nil, nil
+}
+
+// lowestIDs returns for each topic the lowest id that may be pending.
+func (p *pump) lowestIDs() map[string]RowID {
 	lowest := make(map[string]RowID, len(p.topics))
 	for name := range p.topics {
-		lowest[name] = high
+		lowest[name] = p.floor.top[name]
 	}
 	for id, it := range p.items {
-		if low, ok := lowest[it.row.Topic]; !ok || id.compare(low) < 0 {
+		if id.compare(lowest[it.row.Topic]) < 0 {
 			lowest[it.row.Topic] = id
 		}
 	}

@@ -217,6 +217,7 @@ func (p *pump) setServing(lanes Lanes) {
 		p.log.Info("lanes gained", "lanes", gained.Len(), "owned", lanes.Len())
 		p.again = true
 		p.change++
+		p.floor.clear()
 		p.sweepKeys(now)
 	}
 	if lost != (Lanes{}) {
