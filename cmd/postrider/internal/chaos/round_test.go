@@ -1,0 +1,70 @@
+//go:build linux
+
+package chaos
+
+import (
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"strconv"
+)
+
+func seedFromEnvironment() uint64 {
+	if n, err := strconv.ParseUint(os.Getenv("POSTRIDER_CHAOS_SEED"), 10, 64); err == nil {
+		return n
+	}
+	return rand.Uint64()
+}
+
+func userOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		panic(err) // it came from testenv
+	}
+	return u.User.Username()
+}
+
+// startRelays starts all and returns when each of them owns lanes.
+func (s *stage) startRelays() {
+	s.Helper()
+	for _, r := range s.relays {
+		r.start()
+	}
+	s.awaitOwners(len(s.relays))
+}
+
+// awaitOwners returns when n relays share the lanes.
+func (s *stage) awaitOwners(n int) {
+	s.Helper()
+	s.until(strconv.Itoa(n)+" relays share the lanes", func() bool {
+		return s.ask(`SELECT CASE WHEN bool_or(owner IS NULL) THEN 0 ELSE count(DISTINCT owner) END FROM outbox_lane`) == n
+	})
+}
+
+// flow returns when n more events were committed and others settled since.
+func (s *stage) flow(n int) {
+	s.Helper()
+	goal := s.ledger.written() + n
+	s.until("the writers commit", func() bool { return s.ledger.written() >= goal })
+	s.until("events are settled", func() bool {
+		// The highest id of the truth's newest events is not known; that nothing
+		// older than a moment is pending says as much.
+		return s.ask(`SELECT count(*) FROM outbox WHERE queued_at < clock_timestamp() - interval '1 second' AND available_at IS NULL`) == 0
+	})
+}
+
+// finish stops the writers, lets the outbox run empty, stops the relays in good
+// order, and checks.
+func (s *stage) finish(stopWriters func()) tally {
+	s.Helper()
+	stopWriters()
+	s.note("writers stopped")
+	s.until("the outbox runs empty", func() bool { return s.ask(`SELECT count(*) FROM outbox`) == 0 })
+	s.note("outbox empty")
+	for _, r := range s.relays {
+		if r.running() {
+			r.stop()
+		}
+	}
+	return s.check()
+}
