@@ -272,6 +272,9 @@ func (w *world) disturb(ctx context.Context, p *process, s step) {
 		p.in.Crash()
 		p.cancel()
 		w.start(ctx)
+	case "slow": // a database that takes long over each fetch
+		p.in.Use(w.watch(fault.Script{{Method: "Fetch", Fault: fault.Fault{After: 50 * time.Millisecond}}}.Plan()))
+		time.AfterFunc(s.lasts, func() { p.in.Use(w.watch(nil)) })
 	case "pause":
 		w.model.faulty = true
 		p.in.Pause()
