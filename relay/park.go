@@ -89,7 +89,7 @@ func (p *pump) unpark(d *destination, now time.Time) {
 func (p *pump) parkedRows() int {
 	n := 0
 	for _, d := range p.destinations {
-		if p.blocked(d) && !d.worthWaiting() {
+		if p.blocked(d) && !(d.paused() && d.worthWaiting()) {
 			n += d.queued
 		}
 	}
