@@ -30,8 +30,7 @@ func (d *Database) fetch(q relay.FetchQuery) relay.Fetched {
 	var candidates []candidate
 	ranks := map[string]int{}
 	for _, r := range d.tables.rows {
-		low := !d.cfg.NoFloors && r.ID.Int() < q.Floors[r.Topic].Int()
-		if !r.ready() || skip[r.ID] || !wanted(q, r) || low {
+		if !r.ready() || skip[r.ID] || !wanted(q, r) || r.ID.Int() < q.Floors[r.Topic].Int() {
 			continue
 		}
 		rank := ranks[r.Topic]

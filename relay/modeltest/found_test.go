@@ -35,6 +35,30 @@ func TestModel_Found(t *testing.T) {
 				{op: "write", topic: "a", key: "m", count: 1},
 			},
 		},
+		// Fetches asked for ids above a floor, and so found a later event of a key
+		// before those that had been forgotten when the destination failed,
+		"events forgotten in an outage come before the later ones of their key": {
+			relays: 1, leases: true, policy: "block", batch: 4000, perEvent: 700 * ms,
+			steps: []step{
+				{op: "insert", topic: "a", key: "k", count: 20, fate: fate{kind: "unavailable", times: 4}, schedule: 485 * ms},
+				{op: "pause", lasts: 14605 * ms},
+				{op: "hang up", wait: 1044 * ms},
+			},
+		},
+		// or before one that committed below the floor.
+		"a lower id that commits late comes before the later events of its key": {
+			relays: 1, leases: true, policy: "block", batch: 4000,
+			steps: []step{
+				{op: "insert", slot: 0, topic: "a", key: "k", count: 1},
+				{op: "slow", lasts: 30 * time.Second},
+				{op: "write", topic: "a", key: "l", count: 1, wait: 2 * time.Second},
+				{op: "write", topic: "a", key: "l", count: 1, wait: time.Second},
+				{op: "write", topic: "a", key: "l", count: 1, wait: time.Second},
+				{op: "write", topic: "a", key: "l", count: 1, wait: time.Second},
+				{op: "commit", slot: 0},
+				{op: "write", topic: "a", key: "k", count: 1},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
