@@ -50,6 +50,7 @@ type view struct {
 	settled map[RowID]struct{}
 	touched map[Key]struct{}
 	lost    Lanes
+	losses  uint64 // floors.losses when it was sent
 	change  int
 	query   FetchQuery
 	sent    time.Time
@@ -145,7 +146,7 @@ const fetchTimeout = 30 * time.Second
 
 // ask starts a fetch.
 func (p *pump) ask(q FetchQuery, now time.Time, back func()) *view {
-	v := &view{settled: map[RowID]struct{}{}, touched: map[Key]struct{}{}, change: p.change, query: q, sent: now}
+	v := &view{settled: map[RowID]struct{}{}, touched: map[Key]struct{}{}, change: p.change, query: q, sent: now, losses: p.floor.losses}
 	history := p.history
 	p.spawn(func() func() {
 		ctx, cancel := p.withTimeout(fetchTimeout)

@@ -16,6 +16,7 @@ type floors struct {
 	since     time.Time
 	high      RowID
 	top       map[string]RowID // by topic: all rows up to it were seen and are in memory, held or settled
+	losses    uint64           // raised when a row is forgotten or lanes are gained: a reply to an older query does not know of it
 	slowUntil time.Time
 	lastSweep time.Time
 }
@@ -61,7 +62,7 @@ func (f *floors) learn(v *view, r Fetched, now time.Time) {
 		if f.high.compare(row.ID) < 0 {
 			f.high = row.ID
 		}
-		if f.top[row.Topic].compare(row.ID) < 0 {
+		if v.losses == f.losses && f.top[row.Topic].compare(row.ID) < 0 {
 			f.top[row.Topic] = row.ID
 		}
 	}
@@ -77,6 +78,7 @@ func (f *floors) learn(v *view, r Fetched, now time.Time) {
 // forget notes that a row which was seen is only in the table now. No floor may
 // come to lie above it: later rows of its key would be fetched before it.
 func (f *floors) forget(row *Row) {
+	f.losses++
 	if f.top[row.Topic].compare(row.ID) > 0 {
 		f.top[row.Topic] = row.ID
 	}
@@ -84,6 +86,7 @@ func (f *floors) forget(row *Row) {
 
 // clear forgets all floors: of lanes that were gained no row was seen.
 func (f *floors) clear() {
+	f.losses++
 	f.inUse, f.candidate, f.top = nil, nil, nil
 }
 
