@@ -10,7 +10,9 @@ import (
 //
 // A fetch asks for the lowest pending rows that are not in memory here. It
 // never asks for "id above the last one": ids are drawn at insert and become
-// visible at commit, so a lower id may appear later.
+// visible at commit, so a lower id may appear later. For the same reason it sets
+// no floors (FetchQuery.Floors): a row that committed below one would be
+// overtaken by the next event of its key, whose id is above it.
 //
 // Since fetches, calls and settles overlap, a reply tells of a moment that has
 // passed. Three things could go wrong, and each has its answer in view, which
@@ -33,14 +35,12 @@ import (
 // Where the store can ring, the pump goes to sleep instead (wake.go).
 type fetcher struct {
 	view       *view // the fetch on its way
-	sweep      *view // the one without floors beside it
 	again      bool  // fetch as soon as there is room
 	nextFetch  time.Time
 	delay      time.Duration
 	emptyFetch bool // the last fetch was sent after the last change and found nothing
 	change     int  // counts what may bring new rows into sight
 	fetchErrs  backoff
-	floor      floors
 	bellState
 	pausedByOperator map[[2]string]struct{}
 }
@@ -50,7 +50,6 @@ type view struct {
 	settled map[RowID]struct{}
 	touched map[Key]struct{}
 	lost    Lanes
-	losses  uint64 // floors.losses when it was sent
 	change  int
 	query   FetchQuery
 	sent    time.Time
@@ -65,13 +64,10 @@ func (f *fetcher) reset() {
 	f.fetchErrs = backoff{base: 50 * time.Millisecond, cap: 5 * time.Second}
 }
 
-// eachView calls do for the fetches on their way.
-func (f *fetcher) eachView(do func(*view)) {
+// onView calls do for the fetch on its way.
+func (f *fetcher) onView(do func(*view)) {
 	if f.view != nil {
 		do(f.view)
-	}
-	if f.sweep != nil {
-		do(f.sweep)
 	}
 }
 
@@ -81,12 +77,12 @@ func (p *pump) touch(k Key) {
 	if k.Key == "" {
 		return // rows without a key do not wait for each other
 	}
-	p.eachView(func(v *view) { v.touched[k] = struct{}{} })
+	p.onView(func(v *view) { v.touched[k] = struct{}{} })
 }
 
 // noteSettled drops a row from the fetches on their way.
 func (p *pump) noteSettled(id RowID) {
-	p.eachView(func(v *view) { v.settled[id] = struct{}{} })
+	p.onView(func(v *view) { v.settled[id] = struct{}{} })
 }
 
 func (p *pump) stepFetch(now time.Time) {
@@ -113,12 +109,7 @@ func (p *pump) stepFetch(now time.Time) {
 	}
 	q.Arm, q.Disarm = p.armNow(now), p.ringing
 	p.again, p.ringing, p.asleep = false, false, false
-	p.floor.apply(p, &q, now)
 	p.view = p.ask(q, now, func() { p.view = nil })
-	if p.floor.sweepDue(now) && p.sweep == nil {
-		q.Floors, q.Arm = nil, 0
-		p.sweep = p.ask(q, now, func() { p.sweep = nil })
-	}
 }
 
 // room is how much may be fetched: a batch, as long as it fits. Waiting until
@@ -146,7 +137,7 @@ const fetchTimeout = 30 * time.Second
 
 // ask starts a fetch.
 func (p *pump) ask(q FetchQuery, now time.Time, back func()) *view {
-	v := &view{settled: map[RowID]struct{}{}, touched: map[Key]struct{}{}, change: p.change, query: q, sent: now, losses: p.floor.losses}
+	v := &view{settled: map[RowID]struct{}{}, touched: map[Key]struct{}{}, change: p.change, query: q, sent: now}
 	history := p.history
 	p.spawn(func() func() {
 		ctx, cancel := p.withTimeout(fetchTimeout)
@@ -181,7 +172,6 @@ func (p *pump) fetched(v *view, f Fetched, err error) {
 		return
 	}
 	p.setPaused(f.Paused)
-	p.floor.learn(v, f, now)
 	taken, dropped := p.take(v, f)
 	for _, k := range f.Due {
 		p.wantRead(k)
@@ -202,9 +192,7 @@ func (p *pump) take(v *view, f Fetched) (taken int, dropped bool) {
 			switch {
 			case t.route == nil:
 				t.unroutable = true
-				p.floor.forget(row)
 			case p.topicPaused(t): // since the query was sent; a later one leaves it out
-				p.floor.forget(row)
 			default:
 				it := &slab[i]
 				it.row = *row
@@ -213,7 +201,6 @@ func (p *pump) take(v *view, f Fetched) (taken int, dropped bool) {
 			}
 		case later:
 			dropped = true
-			p.floor.forget(row)
 		}
 	}
 	slab = slab[len(f.Rows):]

@@ -25,7 +25,7 @@ func (p *pump) hold(q *queue, head *item, rest []*item, m Mark) {
 	p.mark(head, m, func() { p.decided(ck) })
 	if q.closed { // the rows behind it are held in the store already
 		for _, it := range rest {
-			p.forget(it)
+			p.release(it)
 		}
 		p.forgetWaiting(q)
 		return
@@ -60,7 +60,7 @@ func (p *pump) bury(q *queue, head *item, rest []*item, attempts int, err error)
 	ck.wantRead = ck.wantRead || q.closed
 	p.out.then = append(p.out.then, func() { p.decided(ck) })
 	for _, it := range rest {
-		p.forget(it)
+		p.release(it)
 	}
 	p.forgetWaiting(q)
 }

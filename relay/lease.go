@@ -217,7 +217,6 @@ func (p *pump) setServing(lanes Lanes) {
 		p.log.Info("lanes gained", "lanes", gained.Len(), "owned", lanes.Len())
 		p.again = true
 		p.change++
-		p.floor.clear()
 		p.sweepKeys(now)
 	}
 	if lost != (Lanes{}) {
@@ -309,7 +308,7 @@ func (p *pump) endTerm() {
 
 // loseLanes drops the rows of some lanes from the reads on their way.
 func (p *pump) loseLanes(lanes Lanes) {
-	p.eachView(func(v *view) { v.lost = v.lost.Union(lanes) })
+	p.onView(func(v *view) { v.lost = v.lost.Union(lanes) })
 	p.readLost = p.readLost.Union(lanes)
 }
 

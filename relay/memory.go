@@ -118,12 +118,6 @@ func (p *pump) release(it *item) {
 	}
 }
 
-// forget takes an item out of memory whose row is still as it was.
-func (p *pump) forget(it *item) {
-	p.release(it)
-	p.floor.forget(&it.row)
-}
-
 // dropQueue removes a queue that has nothing left.
 func (p *pump) dropQueue(q *queue) {
 	if q.sending == 0 && len(q.waiting) == 0 && q.key.Key != "" && p.queues[q.key] == q {
@@ -136,7 +130,7 @@ func (p *pump) dropQueue(q *queue) {
 // brings must be dropped with it, or they would pass the forgotten ones.
 func (p *pump) forgetWaiting(q *queue) {
 	for _, it := range q.waiting {
-		p.forget(it)
+		p.release(it)
 	}
 	p.unqueue(q, len(q.waiting))
 	q.waiting = nil

@@ -118,9 +118,9 @@ func (p *pump) outcome(c *call, q *queue, items []*item, errs []error) {
 // putBack forgets a key's rows after a failure that is nobody's: the table
 // still has them, and brings them in order when the destination works again.
 func (p *pump) putBack(q *queue, head *item, rest []*item) {
-	p.forget(head)
+	p.release(head)
 	for _, it := range rest {
-		p.forget(it)
+		p.release(it)
 	}
 	p.forgetWaiting(q)
 }

@@ -18,3 +18,24 @@ func TestChaos_NoFaultNoDuplicate(t *testing.T) {
 	s.flow(1000)
 	s.finish(stop)
 }
+
+// One round for each fault.
+func TestChaos_EachFault(t *testing.T) {
+	t.Parallel()
+	for _, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			var p plan
+			if f.needs != nil {
+				f.needs(&p)
+			}
+			newStage(t, p).play(f)
+		})
+	}
+}
+
+// The history's ring is emptied while it is written: nothing else may go.
+func TestChaos_HousekeepingBesideACrash(t *testing.T) {
+	t.Parallel()
+	newStage(t, plan{retention: time.Second}).play(faults[0])
+}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"time"
 )
 
 func seedFromEnvironment() uint64 {
@@ -63,8 +64,30 @@ func (s *stage) finish(stopWriters func()) tally {
 	s.note("outbox empty")
 	for _, r := range s.relays {
 		if r.running() {
-			r.stop()
+			s.stop(r)
 		}
 	}
 	return s.check()
+}
+
+// play is a round of one fault.
+func (s *stage) play(f fault) {
+	s.Helper()
+	s.startRelays()
+	stop := s.write(6)
+	s.flow(200)
+	s.broken = true
+	s.note("strikes: %s", f.name)
+	heal := f.strike(s)
+	s.last(f)
+	heal()
+	s.note("healed: %s", f.name)
+	s.flow(200)
+	s.finish(stop)
+}
+
+// last lets a fault last.
+func (s *stage) last(f fault) {
+	more := time.Duration(s.rng.IntN(500)) * time.Millisecond
+	time.Sleep(time.Duration(f.leases*float64(s.plan.lease)) + more)
 }

@@ -86,6 +86,7 @@ type stage struct {
 	primary  atomic.Pointer[testenv.PG]
 
 	relays []*process
+	taken  map[*process]bool // relays that a fault holds
 	ledger ledger
 	broken bool // something was broken: duplicates may be there
 
@@ -106,7 +107,7 @@ func newStage(t *testing.T, p plan) *stage {
 		t.Skip("short: no chaos")
 	}
 	p = p.withDefaults()
-	s := &stage{T: t, plan: p, rng: rand.New(rand.NewPCG(p.seed, 1)), dir: t.TempDir(), began: time.Now()}
+	s := &stage{T: t, plan: p, rng: rand.New(rand.NewPCG(p.seed, 1)), dir: t.TempDir(), began: time.Now(), taken: map[*process]bool{}}
 	t.Cleanup(s.report)
 	s.pg = testenv.StartPostgres(t, testenv.PGConfig{Version: p.version})
 	s.primary.Store(s.pg)
@@ -195,7 +196,7 @@ func (s *stage) addRelay(i int) {
 	direct := s.pg.URL(s.relayer, s.database)
 	database := fmt.Sprintf("url: %q", direct)
 	switch {
-	case s.plan.ownProxies:
+	case s.plan.ownProxies && i%2 == 0:
 		proxy := testenv.Proxy(s.T, s.pg.Addr())
 		s.toPG = append(s.toPG, proxy)
 		database = fmt.Sprintf("url: %q", proxy.URL(s.T, direct))
@@ -253,7 +254,7 @@ func (s *stage) ask(sql string) int {
 // until polls for what has to come.
 func (s *stage) until(what string, is func() bool) {
 	s.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.Fatalf("never: %s", what)
 		}
