@@ -3,8 +3,8 @@ package relay_test
 import (
 	"context"
 	"strings"
-	"sync/atomic"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
