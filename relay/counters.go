@@ -92,8 +92,17 @@ func (p *pump) noteHistory(err error) {
 // safeKey is a key as it may stand in a log: hashed, since keys can be personal
 // data, unless the configuration allows them.
 func (p *pump) safeKey(key string) string {
-	if p.r.cfg.PlainKeys || key == "" {
+	if p.r.cfg.PlainKeys {
 		return key
+	}
+	return HashKey(key)
+}
+
+// HashKey is how a key stands in logs where keys may not be shown: the first
+// six bytes of its SHA-256 in hexadecimal, and "" for the empty key.
+func HashKey(key string) string {
+	if key == "" {
+		return ""
 	}
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:6])

@@ -142,14 +142,14 @@ func (p *pump) form(o *outlet) *call {
 // share from each key, so that a key with many events does not hold the call
 // for the time of all of them.
 func (p *pump) takeFrom(d *destination, c *call, n int) {
-	if d.calls > 0 && d.size < callsPerOutlet { // starting, or being probed
+	if d.calls > 0 && (d.probing() || d.size < callsPerOutlet) { // being probed, or starting
 		return
 	}
 	share := min(max(n/max(len(d.ready), 1), 1), maxShare)
 	before := len(c.items)
 	for at := 0; len(c.items)-before < n && at < len(d.ready); {
 		if d.probing() {
-			if at = d.probe(); len(c.items) > 0 && d.suspected(at) {
+			if at = d.probe(); d.suspected(at) && (len(c.items) > 0 || d.solos > 0) {
 				break // it goes alone, when it is this destination's turn again
 			}
 		}

@@ -72,7 +72,7 @@ func (p *pump) publish(ctx context.Context, c *call) []error {
 		}
 		e, err := it.queue.topic.route.event(p.db.Name, &it.row)
 		if err != nil {
-			errs[i] = Permanent(err)
+			errs[i] = p.withhold(Permanent(err), it.queue.topic.route, &it.row)
 			if broken == nil {
 				broken = map[*queue]bool{}
 			}
@@ -87,7 +87,10 @@ func (p *pump) publish(ctx context.Context, c *call) []error {
 	}
 	results := safePublish(ctx, c.broker, events)
 	for j, i := range sent {
-		errs[i] = results[j]
+		if errs[i] = results[j]; errs[i] != nil && !errors.Is(errs[i], ErrHeld) {
+			it := c.items[i]
+			errs[i] = p.withhold(errs[i], it.queue.topic.route, &it.row)
+		}
 	}
 	return errs
 }
@@ -97,16 +100,17 @@ var errPanic = errors.New("panic in publish")
 
 // safePublish calls the broker. A panic is the failure of the event if it was
 // alone, and of unknown cause for each of several: they become suspects and are
-// sent alone the next time.
+// sent alone the next time. What the panic says is kept only then, because it
+// may quote any event of its call.
 func safePublish(ctx context.Context, b Broker, events []Event) (errs []error) {
 	defer func() {
 		v := recover()
 		if v == nil {
 			return
 		}
-		err := fmt.Errorf("%w: %v", errPanic, v)
+		err := fmt.Errorf("%w: %T", errPanic, v)
 		if len(events) == 1 {
-			err = Permanent(err)
+			err = Permanent(fmt.Errorf("%w: %v", errPanic, v))
 		}
 		errs = repeat(err, len(events))
 	}()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/postrider/postrider/internal/testenv"
 	"github.com/postrider/postrider/outbox"
+	"github.com/postrider/postrider/relay"
 )
 
 func TestAnEventFromWriteToDelivered(t *testing.T) {
@@ -153,7 +154,11 @@ func TestWhy(t *testing.T) {
 		}
 		if f := asJSON.Findings; len(f) != 1 || f[0].Reasons[0].Code != "head_blocked" || f[0].Event["event_id"] != head {
 			t.Errorf("%+v", asJSON)
+		} else if f[0].Event["key"] != relay.HashKey("k") {
+			t.Errorf("key %q, want it hashed", f[0].Event["key"])
 		}
+		plain := slices.Concat(env, []string{"POSTRIDER_LOG__KEYS=plain"})
+		contains(t, must(t, plain, "why", head, "--json"), `"key": "k"`)
 	})
 }
 

@@ -59,6 +59,7 @@ address, if it answers.`,
 			if err != nil {
 				return err
 			}
+			hideKeys(all, cfg.Log)
 			if asJSON {
 				if err := c.printJSON(map[string]any{"findings": orEmpty(all)}); err != nil {
 					return err
@@ -67,7 +68,7 @@ address, if it answers.`,
 				c.printFindings(all)
 			}
 			if len(all) == 0 {
-				return unknown(args, key)
+				return unknown(args)
 			}
 			return nil
 		},
@@ -78,12 +79,21 @@ address, if it answers.`,
 	return cmd
 }
 
-func unknown(args []string, key string) error {
+// hideKeys hashes keys as the log does: what is printed ends up in tickets.
+func hideKeys(all []finding, l config.Log) {
+	for i := range all {
+		if e := all[i].Event; e != nil && l.Keys != "plain" {
+			e.Key = relay.HashKey(e.Key)
+		}
+	}
+}
+
+func unknown(args []string) error {
 	if len(args) == 1 {
 		return relay.Hint(errors.New("no event of this id is known"),
 			"its transaction has not committed or was rolled back, it was delivered longer ago than the retention, or it is in another database")
 	}
-	return relay.Hint(fmt.Errorf("key %q has no pending and no dead event", key), "what was delivered is found by its id only")
+	return relay.Hint(errors.New("the key has no pending and no dead event"), "what was delivered is found by its id only")
 }
 
 func (c *command) whyIn(ctx context.Context, d config.Database, cfg *config.Config, args []string, topic, key string) ([]finding, error) {

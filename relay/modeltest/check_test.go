@@ -54,8 +54,11 @@ func (h history) must(t *testing.T, rt *rapid.T) {
 	rt.Fatalf("%v%s\n\nshrunk from a history of %d steps with: %s", small, strings.Join(append(why, "(does not fail again)")[:max(1, len(why))], "\n"), len(h.steps), breaches[0])
 }
 
-// play runs the history in virtual time.
+// play runs the history in virtual time. A loop that does not wait never lets
+// that time pass, so a run that takes this long by the real clock is one.
 func (h history) play(t *testing.T) (breaches []string) {
+	watchdog := time.AfterFunc(time.Minute, func() { panic("a relay spins: " + h.String()) })
+	defer watchdog.Stop()
 	synctest.Test(t, func(t *testing.T) { breaches = h.run(t.Context()) })
 	return breaches
 }

@@ -68,6 +68,9 @@ type world struct {
 	n      int
 	relays []*process
 	log    lines
+	moment time.Time // of the last call
+	calls  int       // made at that moment
+	spins  string
 }
 
 // lines keeps what the relays log, for a failure's report.
@@ -137,7 +140,7 @@ func (w *world) settleDown(ctx context.Context) (breaches []string) {
 	w.mu.Unlock()
 	alive := 0
 	for _, p := range w.relays {
-		p.in.Use(nil)
+		p.in.Use(w.watch(nil))
 		p.in.Release()
 		p.in.Resume()
 		if !p.gone {
@@ -171,6 +174,9 @@ func (w *world) settleDown(ctx context.Context) (breaches []string) {
 		case <-time.After(10 * time.Minute):
 			breaches = append(breaches, fmt.Sprintf("relay %d: Run does not return", i))
 		}
+	}
+	if w.spins != "" {
+		breaches = append(breaches, w.spins)
 	}
 	if breaches = append(breaches, w.model.check(w.db, w.server)...); len(breaches) > 0 {
 		breaches = append(breaches, "the last lines of the relays' logs:\n"+w.log.last(40))
@@ -254,7 +260,7 @@ func (w *world) disturb(ctx context.Context, p *process, s step) {
 	switch s.op {
 	case "stop":
 		p.gone = true
-		p.in.Use(nil) // a drain that its faults outlast ends like a crash
+		p.in.Use(w.watch(nil)) // a drain that its faults outlast ends like a crash
 		p.in.Release()
 		p.cancel()
 	case "crash":
@@ -272,14 +278,14 @@ func (w *world) disturb(ctx context.Context, p *process, s step) {
 		time.AfterFunc(s.lasts, p.in.Resume)
 	case "errors": // without effect, which is no fault that excuses a duplicate
 		// Leases are left alone: a lost one does excuse a duplicate.
-		p.in.Use(fault.Random(s.seed, fault.Rates{Fail: 0.2, Hang: 0.05, Err: errors.New("connection refused"), Methods: []string{
+		p.in.Use(w.watch(fault.Random(s.seed, fault.Rates{Fail: 0.2, Hang: 0.05, Err: errors.New("connection refused"), Methods: []string{
 			"Fetch", "ReadKeys", "HeldKeys", "Settle", "Promote", "Keep", "Listen", "Arm", "Publish",
-		}}))
-		time.AfterFunc(s.lasts, func() { p.in.Use(nil) })
+		}})))
+		time.AfterFunc(s.lasts, func() { p.in.Use(w.watch(nil)) })
 	case "losses":
 		w.model.faulty = true
-		p.in.Use(fault.Random(s.seed, fault.Rates{Fail: 0.1, Lose: 0.2, Cut: 0.2, HangAfter: 0.05, Delay: 0.2, MaxDelay: 8 * time.Second}))
-		time.AfterFunc(s.lasts, func() { p.in.Use(nil) })
+		p.in.Use(w.watch(fault.Random(s.seed, fault.Rates{Fail: 0.1, Lose: 0.2, Cut: 0.2, HangAfter: 0.05, Delay: 0.2, MaxDelay: 8 * time.Second})))
+		time.AfterFunc(s.lasts, func() { p.in.Use(w.watch(nil)) })
 	default:
 		panic("no such step: " + s.op)
 	}
@@ -294,8 +300,28 @@ func (w *world) live() (out []*process) {
 	return out
 }
 
+// watch notices calls that are made again and again without time passing, and
+// slows them down so that it passes.
+func (w *world) watch(plan fault.Plan) fault.Plan {
+	return func(c fault.Call) (f fault.Fault) {
+		if plan != nil {
+			f = plan(c)
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if now := time.Now(); now != w.moment {
+			w.moment, w.calls = now, 0
+		}
+		if w.calls++; w.calls > 3000 {
+			w.spins = "a relay spins: " + c.Method
+			f.Before += time.Millisecond
+		}
+		return f
+	}
+}
+
 func (w *world) start(ctx context.Context) {
-	p := &process{in: fault.New(nil), done: make(chan error, 1)}
+	p := &process{in: fault.New(w.watch(nil)), done: make(chan error, 1)}
 	var store relay.Store = w.db.Connect()
 	if !w.h.leases {
 		store = fault.WithoutLeases(store)

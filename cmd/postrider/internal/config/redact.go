@@ -63,12 +63,17 @@ func redactOne(text string) string {
 	}
 	out.WriteString(u.Host + u.EscapedPath() + u.Opaque)
 	if u.RawQuery != "" {
-		out.WriteString("?" + redactQuery(u.RawQuery))
+		out.WriteString("?" + redactQuery(scheme, u.RawQuery))
 	}
 	return out.String()
 }
 
-func redactQuery(query string) string {
+// redactQuery masks what is secret by its name, and in the URL of a webhook
+// everything: what its query means is known to its server only.
+func redactQuery(scheme, query string) string {
+	if isWebhook(scheme) {
+		return mask
+	}
 	pairs := strings.Split(query, "&")
 	for i, pair := range pairs {
 		name, _, _ := strings.Cut(pair, "=")
@@ -81,6 +86,8 @@ func redactQuery(query string) string {
 	}
 	return strings.Join(pairs, "&")
 }
+
+func isWebhook(scheme string) bool { return scheme == "http" || scheme == "https" }
 
 // IsSecretName reports whether an option of this name may hold a secret. The
 // name of a file that holds one is no secret.

@@ -17,6 +17,7 @@ func TestRedactURL(t *testing.T) {
 		"sqlite:/var/lib/shop.db":                             "sqlite:/var/lib/shop.db",
 		"sqlite:shop.db":                                      "sqlite:shop.db",
 		"file:out@home.jsonl":                                 "file:out@home.jsonl",
+		"https://h/hook?sig=hunter2&v=1":                      "https://h/hook?***",
 		"stdout:":                                             "stdout:",
 		"host=db password=hunter2":                            "***",
 	} {

@@ -39,7 +39,7 @@ func (s *Scrubber) AddURL(text string) {
 			s.Add(password)
 		}
 		for name, values := range u.Query() {
-			if IsSecretName(name) {
+			if IsSecretName(name) || isWebhook(u.Scheme) {
 				for _, value := range values {
 					s.Add(value)
 				}
