@@ -41,6 +41,7 @@ type fetcher struct {
 	emptyFetch bool // the last fetch was sent after the last change and found nothing
 	change     int  // counts what may bring new rows into sight
 	fetchErrs  backoff
+	floor      floors
 	bellState
 	pausedByOperator map[[2]string]struct{}
 }
@@ -172,6 +173,7 @@ func (p *pump) fetched(v *view, f Fetched, err error) {
 		return
 	}
 	p.setPaused(f.Paused)
+	p.floor.learn(v, f, now)
 	taken, dropped := p.take(v, f)
 	for _, k := range f.Due {
 		p.wantRead(k)

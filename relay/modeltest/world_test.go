@@ -47,6 +47,7 @@ type history struct {
 	perEvent    time.Duration
 	perTopic    bool // a destination for each topic
 	mixes       bool
+	lag         bool // requests and replies take up to 300 ms each, which is no fault
 	steps       []step
 }
 
@@ -305,6 +306,9 @@ func (w *world) live() (out []*process) {
 // watch notices calls that are made again and again without time passing, and
 // slows them down so that it passes.
 func (w *world) watch(plan fault.Plan) fault.Plan {
+	if plan == nil && w.h.lag {
+		plan = fault.Random(uint64(len(w.relays)), fault.Rates{Delay: 0.3, MaxDelay: 300 * time.Millisecond})
+	}
 	return func(c fault.Call) (f fault.Fault) {
 		if plan != nil {
 			f = plan(c)
