@@ -53,6 +53,7 @@ type call struct {
 	began  time.Time
 	seq    uint64 // failSeq at its start: what it proves about failures before it
 	dests  []*destination
+	turns  int  // events of the key that has the most
 	solo   bool // holds one suspect and nothing else
 	term   uint64
 	noting bool // its note (slowstart.go) is on its way
@@ -219,7 +220,13 @@ func (p *pump) takeQueue(d *destination, at int, c *call, n int) {
 		d.ready = slices.Delete(d.ready, at, at+1)
 	}
 	q.ready = false
+	if q.key.Key != "" { // events without a key wait for no other
+		n = min(n, d.callTurns())
+	}
 	n = d.run(q, n)
+	if q.key.Key != "" {
+		c.turns = max(c.turns, n)
+	}
 	c.items = append(c.items, q.waiting[:n]...)
 	q.waiting = q.waiting[n:]
 	q.sending += n

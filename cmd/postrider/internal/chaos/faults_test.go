@@ -16,6 +16,9 @@ type fault struct {
 	// uses are the parts that no other fault may touch meanwhile. A relay that a
 	// fault has taken is not taken by another in any case.
 	uses []string
+	// alone is set where nothing else may be broken, because it waits for what
+	// only whole parts do.
+	alone bool
 	// leases is how long it lasts at least.
 	leases float64
 	// needs asks for the parts of the stage that it breaks. May be nil.
@@ -62,8 +65,8 @@ var faults = []fault{
 		return s.toNATS.Resume
 	}},
 	{name: "a relay's network to the database is half-open", leases: 1.5, needs: ownProxies, strike: halfOpen},
-	{name: "an asynchronous standby is promoted", uses: []string{"database", "broker", "promotion"}, needs: withStandby, strike: promote},
-	{name: "relays join and leave", uses: []string{"relays"}, strike: joinAndLeave},
+	{name: "an asynchronous standby is promoted", uses: []string{"database", "broker"}, needs: withStandby, strike: promote},
+	{name: "relays join and leave", alone: true, strike: joinAndLeave},
 }
 
 func pooled(p *plan)      { p.pooled = true }

@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,7 @@ type process struct {
 	cmd    *exec.Cmd // nil while it does not run
 	ended  chan struct{}
 	err    error // how it ended, once ended is closed
+	from   int64 // where this run's lines begin in the log
 }
 
 // newProcess writes the configuration and starts nothing.
@@ -55,6 +57,9 @@ func (p *process) start() {
 		p.t.Fatal(err)
 	}
 	defer log.Close()
+	if p.from, err = log.Seek(0, io.SeekEnd); err != nil {
+		p.t.Fatal(err)
+	}
 	p.cmd = exec.Command(file, "relay", "--config", p.config)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	// A test binary that is killed must not leave relays behind.
@@ -90,6 +95,8 @@ func (p *process) kill() {
 // than 0 fails the test.
 func (p *process) stop() time.Duration {
 	p.t.Helper()
+	// Before it has said so, it may not have asked for signals yet.
+	p.awaitLine("relay started")
 	began := time.Now()
 	p.signal(syscall.SIGTERM)
 	if err := p.await(); err != nil {
@@ -107,6 +114,23 @@ func (p *process) await() error {
 	case <-time.After(patience):
 		p.t.Fatalf("%s does not end\n%s", p.name, p.tail(50))
 		return nil
+	}
+}
+
+// awaitLine returns when this run's log has a line with a text.
+func (p *process) awaitLine(text string) {
+	p.t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		b, err := os.ReadFile(p.log)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if strings.Contains(string(b[p.from:]), text) {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("%s never says %q\n%s", p.name, text, p.tail(30))
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package chaos
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/url"
 	"os"
@@ -90,4 +91,36 @@ func (s *stage) play(f fault) {
 func (s *stage) last(f fault) {
 	more := time.Duration(s.rng.IntN(500)) * time.Millisecond
 	time.Sleep(time.Duration(f.leases*float64(s.plan.lease)) + more)
+}
+
+// put writes events of the versions from to to about as many accounts, each
+// version in a transaction.
+func (s *stage) put(accounts, from, to int) {
+	s.Helper()
+	for v := from; v <= to; v++ {
+		s.pg.Exec(s.T, s.admin(), fmt.Sprintf(`
+			WITH event AS (SELECT gen_random_uuid() AS id, 'account-' || n AS key FROM generate_series(1, %d) n),
+			noted AS (INSERT INTO truth SELECT id, 'orders', key, %d FROM event)
+			INSERT INTO outbox (event_id, topic, key, payload, subject_version) SELECT id, 'orders', key, '{}', %[2]d FROM event`, accounts, v))
+	}
+}
+
+func (s *stage) empty() bool {
+	s.Helper()
+	return s.ask(`SELECT count(*) FROM outbox`) == 0
+}
+
+// counts is how many events a stream holds, and how many messages repeat one.
+type counts struct{ events, repeated int }
+
+func distinct(stream []message) (c counts) {
+	seen := map[string]bool{}
+	for _, m := range stream {
+		if seen[m.id] {
+			c.repeated++
+		}
+		seen[m.id] = true
+	}
+	c.events = len(seen)
+	return c
 }
