@@ -110,6 +110,7 @@ func (p *pump) stepFetch(now time.Time) {
 	}
 	q.Arm, q.Disarm = p.armNow(now), p.ringing
 	p.again, p.ringing, p.asleep = false, false, false
+	p.floor.apply(&q, now)
 	p.view = p.ask(q, now, func() { p.view = nil })
 }
 

@@ -38,10 +38,15 @@ func jitterUp(d time.Duration) time.Duration {
 
 const (
 	firstRetry = time.Second
-	// longestRetry is the largest back-off; a store takes a retry_at further
-	// ahead than that as due, so that a stepped clock holds nobody for long.
+	// longestRetry is the largest back-off of a key.
 	longestRetry = time.Minute
 )
+
+// LongestWait is more than a relay ever asks an event to wait: the largest
+// back-off, or what a destination may ask for, with jitter. A store takes a
+// retry_at further ahead than that as due: it was written by a clock that has
+// since been set back, and must not hold its key for so long.
+const LongestWait = max(longestRetry, longestRetryAfter) * 11 / 10
 
 // retryDelay is how long a key waits after its n-th rejection: 1, 2, 4 … 60 s,
 // with jitter.

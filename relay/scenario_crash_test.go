@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,8 +16,11 @@ import (
 
 // sizes records the number of events of each call.
 func sizes(into *[]int) fault.Plan {
+	var mu sync.Mutex
 	return func(c fault.Call) fault.Fault {
 		if c.Method == "Publish" {
+			mu.Lock()
+			defer mu.Unlock()
 			*into = append(*into, c.Events)
 		}
 		return fault.Fault{}

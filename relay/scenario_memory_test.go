@@ -275,7 +275,7 @@ func TestCallSize_FitsHalfThePublishTimeout(t *testing.T) {
 func TestRetryAt_GrowsFromOneSecondToAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var at []time.Time
+		var at []time.Time // one event, so one call at a time
 		w := newWorld(t, memory.ServerConfig{Verdict: func(relay.Event) error { at = append(at, time.Now()); return relay.Rejected(errors.New("no")) }})
 		stop := w.start(w.relay())
 		w.put("orders", "k", "k 0")

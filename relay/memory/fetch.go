@@ -30,8 +30,7 @@ func (d *Database) fetch(q relay.FetchQuery) relay.Fetched {
 	var candidates []candidate
 	ranks := map[string]int{}
 	for _, r := range d.tables.rows {
-		low := !d.cfg.NoFloors && belowFloor(q, r)
-		if !r.ready() || skip[r.ID] || !wanted(q, r) || low {
+		if !r.ready() || skip[r.ID] || !wanted(q, r) || belowFloor(q, r) {
 			continue
 		}
 		rank := ranks[r.Topic]

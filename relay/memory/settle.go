@@ -48,6 +48,9 @@ func (r *record) mark(m relay.Mark, now time.Time) {
 	switch m.Held {
 	case relay.HeldRetry:
 		r.held, r.retryAt = m.Held, now.Add(m.After)
+		if m.After > relay.LongestWait { // as a store whose clock can be set back reads it
+			r.retryAt = now
+		}
 	case relay.HeldBlocked:
 		r.held, r.retryAt = m.Held, time.Time{}
 	case relay.HeldBehind:

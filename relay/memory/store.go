@@ -18,9 +18,6 @@ type Config struct {
 	Retention time.Duration
 	// DeadRetention of dead letters. Default 0: for ever.
 	DeadRetention time.Duration
-	// NoFloors makes a fetch take no notice of FetchQuery.Floors, as a store may,
-	// and proves none. Default: rows below their floor are left out.
-	NoFloors bool
 	// Hook, if set, is called in each method of a Store, once before its effect
 	// and once between the effect and the reply, without a lock held. An error
 	// is returned to the caller in place of the reply, so one from the first

@@ -92,8 +92,8 @@ func (h history) shrink(t *testing.T) (history, []string) {
 
 func (h history) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "relays %d, leases %v, floors %v, policy %q, max attempts %d, batch %d, %v per call, %v per event, destination per topic %v, mixes %v\n",
-		h.relays, h.leases, h.floors, h.policy, h.maxAttempts, h.batch, h.perCall, h.perEvent, h.perTopic, h.mixes)
+	fmt.Fprintf(&b, "relays %d, leases %v, policy %q, max attempts %d, batch %d, %v per call, %v per event, destination per topic %v, mixes %v\n",
+		h.relays, h.leases, h.policy, h.maxAttempts, h.batch, h.perCall, h.perEvent, h.perTopic, h.mixes)
 	for _, s := range h.steps {
 		fmt.Fprintf(&b, "  +%v %s %d %s/%s", s.wait, s.op, s.slot, s.topic, s.key)
 		if s.op == "write" || s.op == "insert" {

@@ -40,7 +40,6 @@ type step struct {
 type history struct {
 	relays      int
 	leases      bool
-	floors      bool // the store takes notice of floors
 	policy      string
 	maxAttempts int
 	batch       int
@@ -109,7 +108,7 @@ type process struct {
 // run plays the history, heals everything, waits until it is quiet and checks.
 func (h history) run(ctx context.Context) []string {
 	w := &world{
-		h: h, db: memory.New(memory.Config{Name: "model", NoFloors: !h.floors}).Database,
+		h: h, db: memory.New(memory.Config{Name: "model"}).Database,
 		answers: map[string]int{}, fates: map[string]fate{}, down: map[string]time.Time{},
 		txs: map[int]*openTx{},
 	}
@@ -272,6 +271,9 @@ func (w *world) disturb(ctx context.Context, p *process, s step) {
 		p.in.Crash()
 		p.cancel()
 		w.start(ctx)
+	case "slow": // a database that takes long over each fetch
+		p.in.Use(w.watch(fault.Script{{Method: "Fetch", Fault: fault.Fault{After: 50 * time.Millisecond}}}.Plan()))
+		time.AfterFunc(s.lasts, func() { p.in.Use(w.watch(nil)) })
 	case "pause":
 		w.model.faulty = true
 		p.in.Pause()

@@ -69,7 +69,7 @@ type Config struct {
 	Doorbell Doorbell
 	// MaxBackoff is the longest wait the relay gives a retry: a retry_at further
 	// ahead was written by a clock that has since been set back, and counts as
-	// due. Default 24h.
+	// due. Default relay.LongestWait.
 	MaxBackoff time.Duration
 	// PublishTimeout bounds the publish of a competing claim. Default 5s.
 	PublishTimeout time.Duration
@@ -90,7 +90,7 @@ func (c Config) withDefaults() Config {
 	set(&c.Retention, 24*time.Hour)
 	set(&c.History, HistoryFull)
 	set(&c.Doorbell, DoorbellAuto)
-	set(&c.MaxBackoff, 24*time.Hour)
+	set(&c.MaxBackoff, relay.LongestWait)
 	set(&c.PublishTimeout, 5*time.Second)
 	set(&c.StatementTimeout, 30*time.Second)
 	set(&c.ConnectTimeout, 5*time.Second)

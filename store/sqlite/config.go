@@ -52,7 +52,7 @@ type Config struct {
 	PublishTimeout time.Duration
 	// MaxBackoff is the longest wait the relay gives a retry: a retry_at further
 	// ahead was written by a clock that has since been set back, and counts as
-	// due. Default 24h.
+	// due. Default relay.LongestWait, or the lease of Compete if that is longer.
 	MaxBackoff time.Duration
 	// GoneAfter is how long a relay's beat must stand still, watched by this
 	// process, before its lease row is removed as a leftover. It is not the
@@ -71,7 +71,7 @@ func (c Config) withDefaults() Config {
 	set(&c.History, HistoryFull)
 	set(&c.BusyTimeout, 5*time.Second)
 	set(&c.PublishTimeout, 5*time.Second)
-	set(&c.MaxBackoff, 24*time.Hour)
+	set(&c.MaxBackoff, max(relay.LongestWait, 4*c.PublishTimeout))
 	set(&c.GoneAfter, time.Minute)
 	set(&c.WakeInterval, 5*time.Millisecond)
 	return c

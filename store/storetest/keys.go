@@ -67,6 +67,20 @@ var keyCases = []testcase{
 			t.Errorf("%+v", k)
 		}
 	}},
+	{"a retry_at further ahead than the relay's longest wait counts as due", func(t *testing.T, d *desk) {
+		rows := d.write(t, event("t", "far", 1), event("t", "near", 1), event("t", "", 1))
+		d.mark(t, rows[0], relay.HeldRetry, relay.LongestWait+time.Minute)
+		d.mark(t, rows[1], relay.HeldRetry, relay.LongestWait-time.Minute)
+		d.mark(t, rows[2], relay.HeldRetry, relay.LongestWait+time.Minute)
+		same(t, "rows of far", d.readKey(t, "t", "far", 9).Rows, rows[:1])
+		same(t, "rows without a key", d.readKey(t, "t", "", 9).Rows, rows[2:])
+		if k := d.readKey(t, "t", "near", 9); len(k.Rows) != 0 || k.Wait <= 0 {
+			t.Errorf("%+v", k)
+		}
+		if due := d.fetch(t, relay.FetchQuery{}).Due; len(due) != 2 {
+			t.Errorf("due: %v, want far and the event without a key", due)
+		}
+	}},
 	{"nothing at all while the lowest row is blocked", func(t *testing.T, d *desk) {
 		rows := d.write(t, events("t", "k", 2)...)
 		d.mark(t, rows[1], relay.HeldBehind, 0)
