@@ -116,7 +116,7 @@ func (w *writer) hangUp() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	w.conn.Close(ctx)
+	_ = w.conn.Close(ctx) // the server may be gone
 	w.conn = nil
 }
 
