@@ -1,7 +1,10 @@
 package relay_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +50,37 @@ func (b inTurn) Publish(ctx context.Context, events []relay.Event) []error {
 	}
 	time.Sleep(min(wait, left))
 	return errs
+}
+
+// slowFetches is a store that takes a second for each fetch, and notices the end
+// of its context.
+type slowFetches struct{ *memory.Store }
+
+func (s slowFetches) Fetch(ctx context.Context, q relay.FetchQuery) (relay.Fetched, error) {
+	select {
+	case <-ctx.Done():
+		return relay.Fetched{}, ctx.Err()
+	case <-time.After(time.Second):
+		return s.Store.Fetch(ctx, q)
+	}
+}
+
+// A fetch that is cut off by an orderly stop is no trouble of the database.
+func TestS98_AStopIsNoOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory.ServerConfig{})
+		var log bytes.Buffer
+		n := w.node(nil, func(c *relay.Config) {
+			c.Databases[0].Store = slowFetches{w.db.Connect()}
+			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		})
+		time.Sleep(5500 * time.Millisecond)
+		n.stop()
+		if strings.Contains(log.String(), "unreachable") {
+			t.Error(log.String())
+		}
+	})
 }
 
 // A broker whose acknowledgement takes a fifth to two fifths of the publish

@@ -54,6 +54,14 @@ func (s *Store) Floors(ctx context.Context, seen relay.RowID) (map[string]relay.
 	return floors, relay.IntID(upTo), nil
 }
 
+// forget begins anew: another server may give ids again that are decided on the
+// one before.
+func (p *proof) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen, p.writers = 0, nil
+}
+
 // decide takes in who writes now. It returns the id up to which all is decided,
 // if that is proven, and then begins the next proof.
 func (p *proof) decide(seen int64, writers map[string]bool) (int64, bool) {

@@ -60,3 +60,23 @@ func TestFloors_S03_AnUnrelatedTransactionDoesNotMatter(t *testing.T) {
 		t.Errorf("proven up to %v, %v, want %v", upTo, err, seen)
 	}
 }
+
+// A promoted server gives ids again that the lost one had decided, so what was
+// being proven there says nothing here.
+func TestProof_BeginsAnewOnAnotherServer(t *testing.T) {
+	t.Parallel()
+	var p proof
+	if _, proven := p.decide(1000, map[string]bool{"3/1": true}); proven {
+		t.Fatal("proven while a writer is open")
+	}
+	p.forget() // promotion: 990 is drawn anew, by 4/7, and open
+	writers := map[string]bool{"4/7": true}
+	for range 2 {
+		if upTo, proven := p.decide(1010, writers); proven {
+			t.Fatalf("all up to %d proven while a writer is open", upTo)
+		}
+	}
+	if upTo, proven := p.decide(1020, nil); !proven || upTo != 1010 {
+		t.Errorf("up to %d, proven %v, when the writer has ended", upTo, proven)
+	}
+}

@@ -27,10 +27,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	if err := os.RemoveAll(folder); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
+	_ = os.RemoveAll(folder)
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -88,7 +88,7 @@ func (p *process) signal(s syscall.Signal) {
 func (p *process) kill() {
 	p.t.Helper()
 	p.signal(syscall.SIGKILL)
-	_ = p.await() // says that it was killed
+	_ = p.await() // that it was killed is known
 }
 
 // stop ends it in good order and returns how long that took. An exit code other

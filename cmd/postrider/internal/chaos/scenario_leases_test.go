@@ -116,11 +116,13 @@ func TestS16_AStaleOwnerChangesNothing(t *testing.T) {
 	s := newStage(t, plan{relays: 2, publish: 500 * time.Millisecond})
 	s.broken = true
 	s.startRelays()
+	s.put(20, 1, 1)
+	s.until("relays are connected to the broker", s.empty)
 	for round := range scaled(20, 2) {
 		s.toNATS.DropReplies() // calls end without an outcome while it sleeps
-		from := 1 + round*1000
-		s.put(20, from, from+10)
+		from := 1000 * (round + 1)
 		before := s.streamed()
+		s.put(20, from, from+10)
 		s.until("calls are on their way", func() bool { return s.streamed() > before })
 		stale := s.relays[s.rng.IntN(2)]
 		stale.signal(syscall.SIGSTOP)

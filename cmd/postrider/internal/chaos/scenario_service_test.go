@@ -91,7 +91,7 @@ func TestS46_AKilledSleeperCostsTheWritersNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { conn.Close(context.WithoutCancel(ctx)) })
+		t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(ctx)) })
 		return conn
 	}
 	listener, writer := connect(s.admin()), connect(testenv.As(t, s.admin(), role))

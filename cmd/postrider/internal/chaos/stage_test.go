@@ -270,7 +270,7 @@ func (s *stage) note(format string, args ...any) {
 
 // report prints what is needed to understand a failure.
 func (s *stage) report() {
-	if !s.Failed() {
+	if !s.Failed() && !testing.Verbose() {
 		return
 	}
 	s.mu.Lock()

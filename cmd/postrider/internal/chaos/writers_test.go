@@ -116,7 +116,7 @@ func (w *writer) hangUp() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = w.conn.Close(ctx) // it may be broken, which is why we hang up
+	_ = w.conn.Close(ctx) // the server may be gone
 	w.conn = nil
 }
 
