@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// arrows are design.md §3: cmd → admin, consumer, store/*, broker/* → relay →
+// arrows are the allowed imports: cmd → admin, consumer, store/*, broker/* → relay →
 // outbox. For each part, the parts that it must not reach, directly or not.
 var arrows = []struct {
 	from   string
