@@ -35,8 +35,8 @@ fmt: ## format all code the way lint wants it
 build: ## build bin/postrider
 	CGO_ENABLED=0 go build -trimpath -o bin/postrider ./cmd/postrider
 
-cross: ## build for linux, darwin and windows on amd64 and arm64
-	@scripts/cross.sh
+cross: ## build for linux, darwin and windows on amd64 and arm64 (or PLATFORMS="windows/amd64 …")
+	@scripts/cross.sh $(PLATFORMS)
 
 release-rehearsal: ## tag and resolve every module in a throw-away copy, offline
 	@scripts/release.sh rehearse

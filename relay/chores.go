@@ -49,8 +49,12 @@ func (p *pump) stepChores(now time.Time) {
 				}
 			}, err
 		})
+	case p.askFloors(now):
 	default:
 		p.wakeBy(p.nextKeep)
+		if p.floor.slow {
+			p.wakeBy(p.floor.nextAsk)
+		}
 	}
 }
 

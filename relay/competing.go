@@ -32,6 +32,7 @@ func (p *pump) compete(ctx context.Context) (DrainReport, error) {
 			p.delivered.Add(int64(round.accepted))
 		}
 		if p.once && (err != nil || claimed == 0 || round.accepted == 0) {
+			p.leftReason = p.unroutable()
 			p.heldLeft(ctx)
 			return p.competed(before, round), err
 		}

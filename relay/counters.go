@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -58,6 +59,8 @@ func (p *pump) heldNow(m Mark) { p.held.Add(1) }
 // noteDatabase logs when the database goes away and when it is back, once each.
 func (p *pump) noteDatabase(err error) {
 	switch {
+	case p.stopping && errors.Is(err, context.Canceled):
+		return // cut because nobody needs it any more
 	case err != nil && p.databaseErr == nil:
 		p.databaseBad = time.Now()
 		p.log.Warn("database unreachable", "error", safeError(err), "hint", HintOf(err))

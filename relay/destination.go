@@ -44,6 +44,8 @@ type destination struct {
 	size     int           // events of the next call
 	rate     float64       // events a second, beside the time that any call takes
 	floor    time.Duration // that time
+	turn     time.Duration // what one more event of the same key takes
+	turns    int           // events of one key in the next call
 	suspects map[suspectKey]*suspect
 	solos    int       // calls on their way that hold one suspect
 	failedAt uint64    // dispatcher.failSeq at the last failure
@@ -103,6 +105,22 @@ func (d *destination) callSize() int {
 	return max(d.size, 1)
 }
 
+// callTurns is the number of events that the next call may hold of one key.
+func (d *destination) callTurns() int { return max(d.turns, 1) }
+
+// growTurns learns how many events of one key fit into a call. Where they are
+// sent one after the other, each waits for the acknowledgement of the one before,
+// and a call lasts as long as its longest key: its number of events says nothing
+// about that.
+func (d *destination) growTurns(longest int, took, timeout time.Duration) {
+	if longest == 0 {
+		return
+	}
+	turn := max(took/time.Duration(longest), time.Microsecond)
+	d.turn = max(turn, d.turn-(d.turn-turn)/4)
+	d.turns = min(2*max(d.turns, 1), max(int(timeout/2/d.turn), 1))
+}
+
 // grow learns from a call that was accepted. A call takes a time of its own and
 // a time for each event; only the latter says how many more would fit. Taken
 // together, a destination that needs a second to answer anything at all would
@@ -127,6 +145,7 @@ const maxCallSize = 8192
 // pause closes the destination for a while after a failure.
 func (p *pump) pause(d *destination, err error) {
 	now := time.Now()
+	first := !d.paused() && d.failures == 0
 	if !d.paused() {
 		d.failures++
 	}
@@ -138,10 +157,10 @@ func (p *pump) pause(d *destination, err error) {
 	if d.cause == nil {
 		d.since = now
 	}
-	if d.failures == 1 {
+	if first { // and not for each key of the call that failed
 		p.log.Warn("destination unavailable", "broker", d.brokerName, "destination", p.safeName(d), "error", safeError(err), "hint", HintOf(err))
 	}
-	d.state, d.cause, d.size, d.rate, d.floor = destPaused, err, 1, 0, 0
+	d.state, d.cause, d.size, d.rate, d.floor, d.turn, d.turns = destPaused, err, 1, 0, 0, 0, 1
 	if until := now.Add(wait); until.After(d.until) {
 		d.until = until
 	}

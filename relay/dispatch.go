@@ -53,6 +53,7 @@ type call struct {
 	began  time.Time
 	seq    uint64 // failSeq at its start: what it proves about failures before it
 	dests  []*destination
+	turns  int  // events of the key that has the most
 	solo   bool // holds one suspect and nothing else
 	term   uint64
 	noting bool // its note (slowstart.go) is on its way
@@ -142,14 +143,14 @@ func (p *pump) form(o *outlet) *call {
 // share from each key, so that a key with many events does not hold the call
 // for the time of all of them.
 func (p *pump) takeFrom(d *destination, c *call, n int) {
-	if d.calls > 0 && d.size < callsPerOutlet { // starting, or being probed
+	if d.calls > 0 && (d.probing() || d.size < callsPerOutlet) { // being probed, or starting
 		return
 	}
 	share := min(max(n/max(len(d.ready), 1), 1), maxShare)
 	before := len(c.items)
 	for at := 0; len(c.items)-before < n && at < len(d.ready); {
 		if d.probing() {
-			if at = d.probe(); len(c.items) > 0 && d.suspected(at) {
+			if at = d.probe(); d.suspected(at) && (len(c.items) > 0 || d.solos > 0) {
 				break // it goes alone, when it is this destination's turn again
 			}
 		}
@@ -219,7 +220,13 @@ func (p *pump) takeQueue(d *destination, at int, c *call, n int) {
 		d.ready = slices.Delete(d.ready, at, at+1)
 	}
 	q.ready = false
+	if q.key.Key != "" { // events without a key wait for no other
+		n = min(n, d.callTurns())
+	}
 	n = d.run(q, n)
+	if q.key.Key != "" {
+		c.turns = max(c.turns, n)
+	}
 	c.items = append(c.items, q.waiting[:n]...)
 	q.waiting = q.waiting[n:]
 	q.sending += n

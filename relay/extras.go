@@ -14,6 +14,18 @@ type Waker interface {
 	Arm(ctx context.Context) error
 }
 
+// Floorer is implemented by a [Store] whose fetch walks over removed rows while
+// an old snapshot is held open.
+type Floorer interface {
+	// Floors returns an id upTo of which it is proven that every transaction that
+	// could have drawn it or a lower one has ended, and for each topic with
+	// pending rows an id below which it has none, at most one above upTo. Topics
+	// without pending rows up to upTo may be missing. seen is the highest id that
+	// the caller has fetched; upTo is not above it. A zero upTo says that nothing
+	// is proven yet: a transaction is open, and the caller asks again later.
+	Floors(ctx context.Context, seen RowID) (floors map[string]RowID, upTo RowID, err error)
+}
+
 // Claimer is implemented by a [Store] that offers competing claims: the
 // classical SELECT … FOR UPDATE SKIP LOCKED, publish, mark, commit.
 type Claimer interface {

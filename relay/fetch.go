@@ -10,7 +10,9 @@ import (
 //
 // A fetch asks for the lowest pending rows that are not in memory here. It
 // never asks for "id above the last one": ids are drawn at insert and become
-// visible at commit, so a lower id may appear later.
+// visible at commit, so a lower id may appear later. For the same reason it sets
+// no floors (FetchQuery.Floors): a row that committed below one would be
+// overtaken by the next event of its key, whose id is above it.
 //
 // Since fetches, calls and settles overlap, a reply tells of a moment that has
 // passed. Three things could go wrong, and each has its answer in view, which
@@ -33,7 +35,6 @@ import (
 // Where the store can ring, the pump goes to sleep instead (wake.go).
 type fetcher struct {
 	view       *view // the fetch on its way
-	sweep      *view // the one without floors beside it
 	again      bool  // fetch as soon as there is room
 	nextFetch  time.Time
 	delay      time.Duration
@@ -64,13 +65,10 @@ func (f *fetcher) reset() {
 	f.fetchErrs = backoff{base: 50 * time.Millisecond, cap: 5 * time.Second}
 }
 
-// eachView calls do for the fetches on their way.
-func (f *fetcher) eachView(do func(*view)) {
+// onView calls do for the fetch on its way.
+func (f *fetcher) onView(do func(*view)) {
 	if f.view != nil {
 		do(f.view)
-	}
-	if f.sweep != nil {
-		do(f.sweep)
 	}
 }
 
@@ -80,12 +78,12 @@ func (p *pump) touch(k Key) {
 	if k.Key == "" {
 		return // rows without a key do not wait for each other
 	}
-	p.eachView(func(v *view) { v.touched[k] = struct{}{} })
+	p.onView(func(v *view) { v.touched[k] = struct{}{} })
 }
 
 // noteSettled drops a row from the fetches on their way.
 func (p *pump) noteSettled(id RowID) {
-	p.eachView(func(v *view) { v.settled[id] = struct{}{} })
+	p.onView(func(v *view) { v.settled[id] = struct{}{} })
 }
 
 func (p *pump) stepFetch(now time.Time) {
@@ -112,12 +110,8 @@ func (p *pump) stepFetch(now time.Time) {
 	}
 	q.Arm, q.Disarm = p.armNow(now), p.ringing
 	p.again, p.ringing, p.asleep = false, false, false
-	p.floor.apply(p, &q, now)
+	p.floor.apply(&q, now)
 	p.view = p.ask(q, now, func() { p.view = nil })
-	if p.floor.sweepDue(now) && p.sweep == nil {
-		q.Floors, q.Arm = nil, 0
-		p.sweep = p.ask(q, now, func() { p.sweep = nil })
-	}
 }
 
 // room is how much may be fetched: a batch, as long as it fits. Waiting until
@@ -180,12 +174,12 @@ func (p *pump) fetched(v *view, f Fetched, err error) {
 		return
 	}
 	p.setPaused(f.Paused)
+	p.floor.learn(v, f, now)
 	taken, dropped := p.take(v, f)
 	for _, k := range f.Due {
 		p.wantRead(k)
 	}
 	p.promoteNow = p.promoteNow || f.Scheduled
-	p.floor.learn(v, f, now)
 	p.schedule(v, f, taken, dropped, now)
 }
 

@@ -1,82 +1,91 @@
 package relay
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
-// floors shorten the scan over dead rows. While a snapshot is held open the
-// database cannot remove settled rows from its indexes, and a fetch walks over
-// all of them. A floor is the lowest id of a topic that is worth looking at.
+// # Floors
 //
-// It is a hint only: an id is drawn before its transaction commits, so a row
-// may appear below any floor. Therefore floors are used only after a fetch was
-// seen to be slow, they trail by at least a second, and every sweepEvery a
-// fetch without them runs beside the others.
+// While an old snapshot is held open the database cannot remove settled rows
+// from its indexes, and a fetch walks over all of them. A floor is an id of a
+// topic below which no pending row lies, so that the fetch may begin there.
+//
+// A floor must be proven. An id is drawn before its transaction commits, so "I
+// have seen 10, hence I need not look below 10" is wrong: a transaction that
+// drew 5 commits late, and the next event of its key, written after that, would
+// be fetched first and overtake it. Only the store can tell that every
+// transaction which could have drawn a lower id has ended; where it cannot,
+// there are no floors and fetches are slow but right.
+//
+// Floors are asked for only while fetches without them are slow.
 type floors struct {
-	inUse     map[string]RowID
-	candidate map[string]RowID // in use once it is a second old
-	since     time.Time
-	high      RowID
-	slowUntil time.Time
-	lastSweep time.Time
+	inUse   map[string]RowID
+	high    RowID // everything up to it is decided
+	seen    RowID // the highest id fetched
+	slow    bool
+	nextAsk time.Time
+	expire  time.Time
 }
 
 const (
-	sweepEvery = 5 * time.Second
-	floorAge   = time.Second
-	slowFetch  = 20 * time.Millisecond
+	// slowFetch and slowRow are what a fetch may take before it counts as slow.
+	slowFetch = 20 * time.Millisecond
+	slowRow   = 50 * time.Microsecond
+	// floorEvery is how often floors move up.
+	floorEvery = 2 * time.Second
+	// floorLife is how long floors are used before a fetch without them tells
+	// whether they are still needed.
+	floorLife = 30 * time.Second
 )
 
-// apply sets a query's floors where they are in use.
-func (f *floors) apply(p *pump, q *FetchQuery, now time.Time) {
-	if !now.Before(f.slowUntil) {
-		f.inUse, f.candidate = nil, nil
-		return
-	}
-	if now.Sub(f.since) >= floorAge {
-		f.inUse, f.candidate = f.candidate, p.lowestIDs(f.high)
-		f.since = now
+// apply sets a query's floors where there are some.
+func (f *floors) apply(q *FetchQuery, now time.Time) {
+	if f.inUse != nil && now.After(f.expire) {
+		f.inUse, f.slow = nil, false
 	}
 	if f.inUse != nil {
 		q.Floors, q.High = f.inUse, f.high
 	}
 }
 
-// sweepDue reports whether a fetch without floors is to run beside this one.
-func (f *floors) sweepDue(now time.Time) bool {
-	if f.inUse == nil || now.Sub(f.lastSweep) < sweepEvery {
-		return false
-	}
-	f.lastSweep = now
-	return true
-}
-
-// learn notes the highest id seen, and whether scanning all was slow for what
-// it brought.
+// learn notes the highest id and whether a fetch without floors was slow for
+// what it brought.
 func (f *floors) learn(v *view, r Fetched, now time.Time) {
 	for i := range r.Rows {
-		if id := r.Rows[i].ID; f.high.compare(id) < 0 {
-			f.high = id
+		if id := r.Rows[i].ID; f.seen.compare(id) < 0 {
+			f.seen = id
 		}
 	}
 	took := now.Sub(v.sent)
-	if v.query.Floors == nil && took > slowFetch && took > time.Duration(len(r.Rows)+len(r.Closed))*50*time.Microsecond {
-		f.slowUntil = now.Add(2 * sweepEvery)
-		if f.lastSweep.IsZero() {
-			f.lastSweep = now
-		}
+	if v.query.Floors == nil && took > slowFetch && took > time.Duration(len(r.Rows)+len(r.Closed))*slowRow {
+		f.slow = true
 	}
 }
 
-// lowestIDs returns for each topic the lowest id in memory, or the id above the
-// highest one seen.
-func (p *pump) lowestIDs(high RowID) map[string]RowID {
-	lowest := make(map[string]RowID, len(p.topics))
-	for name := range p.topics {
-		lowest[name] = high
+// askFloors asks the store for floors, if they are needed and it is time.
+func (p *pump) askFloors(now time.Time) bool {
+	f := &p.floor
+	if !f.slow || now.Before(f.nextAsk) {
+		return false
 	}
-	for id, it := range p.items {
-		if low, ok := lowest[it.row.Topic]; !ok || id.compare(low) < 0 {
-			lowest[it.row.Topic] = id
-		}
+	f.nextAsk = now.Add(floorEvery)
+	store, ok := p.store.(Floorer)
+	if !ok || f.seen == (RowID{}) {
+		return false
 	}
-	return lowest
+	seen := f.seen
+	p.chore(func(ctx context.Context) (func(), error) {
+		lowest, upTo, err := store.Floors(ctx, seen)
+		return func() {
+			if upTo == (RowID{}) {
+				return
+			}
+			if f.inUse == nil {
+				f.expire = time.Now().Add(floorLife)
+			}
+			f.inUse, f.high = lowest, upTo
+		}, err
+	})
+	return true
 }

@@ -309,7 +309,7 @@ func (p *pump) endTerm() {
 
 // loseLanes drops the rows of some lanes from the reads on their way.
 func (p *pump) loseLanes(lanes Lanes) {
-	p.eachView(func(v *view) { v.lost = v.lost.Union(lanes) })
+	p.onView(func(v *view) { v.lost = v.lost.Union(lanes) })
 	p.readLost = p.readLost.Union(lanes)
 }
 

@@ -39,13 +39,19 @@ func (p *pump) leftovers() []Leftover {
 			add("destination "+p.safeName(d), "unavailable: %s", safeError(d.cause))
 		}
 	}
-	for name, t := range p.topics {
-		if t.unroutable {
-			add("topic "+name, "no route")
-		}
-	}
+	left = append(left, p.unroutable()...)
 	for k := range p.pausedByOperator {
 		add(k[0]+" "+k[1], "paused by an operator")
+	}
+	return left
+}
+
+// unroutable lists the topics of which an event without a route was met.
+func (p *pump) unroutable() (left []Leftover) {
+	for name, t := range p.topics {
+		if t.unroutable {
+			left = append(left, Leftover{What: "topic " + name, Why: "no route"})
+		}
 	}
 	return left
 }

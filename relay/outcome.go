@@ -23,6 +23,7 @@ func (p *pump) published(c *call, errs []error, took time.Duration) {
 	if accepted == len(c.items) {
 		for _, d := range c.dests {
 			d.grow(len(c.items), took, p.r.cfg.PublishTimeout)
+			d.growTurns(c.turns, took, p.r.cfg.PublishTimeout)
 		}
 	}
 	// The items of one key stand together and in order: form took them so.

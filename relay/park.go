@@ -31,7 +31,9 @@ func (p *pump) park(now time.Time) bool {
 	for _, d := range p.destinations {
 		switch {
 		case d.queued == 0:
-		case p.blocked(d) || d.probing() || d.calls > 0 && now.Sub(d.moved) >= stuckAfter:
+		case p.blocked(d) || d.calls > 0 && (d.probing() || now.Sub(d.moved) >= stuckAfter):
+			// One that is probed without a call out has its topics in the fetch,
+			// which would bring the same rows back at once, and again.
 			parked = true
 			p.parkOne(d, now)
 		case d.calls > 0:
@@ -87,7 +89,7 @@ func (p *pump) unpark(d *destination, now time.Time) {
 func (p *pump) parkedRows() int {
 	n := 0
 	for _, d := range p.destinations {
-		if p.blocked(d) && !d.worthWaiting() {
+		if p.blocked(d) && !(d.paused() && d.worthWaiting()) {
 			n += d.queued
 		}
 	}

@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,9 +99,10 @@ func TestCompeting_OnErrorStopAndContinue(t *testing.T) {
 func TestCompeting_WhatWasAcceptedIsCountedAndSettledWhateverFollows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		w := newWorld(t, memory.ServerConfig{Verdict: func(e relay.Event) error {
-			if down && string(e.Payload) == "3" {
+			if down.Load() && string(e.Payload) == "3" {
 				return relay.Unavailable(errDown)
 			}
 			return nil
@@ -114,7 +116,7 @@ func TestCompeting_WhatWasAcceptedIsCountedAndSettledWhateverFollows(t *testing.
 		if n := len(w.db.Delivered()); n != 3 {
 			t.Errorf("%d settled, want the 3 before the failure", n)
 		}
-		down = false
+		down.Store(false)
 		w.drained(20 * time.Second)
 		status := r.Status(t.Context()).Databases[0]
 		if status.Counts.Delivered != 5 {

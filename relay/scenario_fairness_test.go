@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,11 +91,12 @@ func TestS97_OneHangingDestinationStarvesNobody(t *testing.T) {
 func TestS74_S103_EachDestinationFailsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		missing := true
+		var missing atomic.Bool
+		missing.Store(true)
 		w := newWorld(t, memory.ServerConfig{
 			Destination: func(e relay.Event) string { return e.Destination },
 			Verdict: func(e relay.Event) error {
-				if e.Destination == "missing" && missing {
+				if e.Destination == "missing" && missing.Load() {
 					return relay.Unavailable(errors.New("unknown topic"))
 				}
 				return nil
@@ -110,7 +112,7 @@ func TestS74_S103_EachDestinationFailsAlone(t *testing.T) {
 		if n := len(w.db.Held()) + len(w.db.Dead()); n > 0 {
 			t.Errorf("%d rows held or dead", n)
 		}
-		missing = false
+		missing.Store(false)
 		w.until(20*time.Second, "the other, once it is there", func() bool { return len(w.broker.At("missing")) == 300 })
 		w.firsts(nil, 0)
 		stop()
@@ -168,12 +170,12 @@ func TestS103_DatabasesAreIndependent(t *testing.T) {
 func TestAKeyWhoseEventsGoToSeveralDestinationsKeepsItsOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		down := false
+		var down atomic.Bool
 		w := newWorld(t, memory.ServerConfig{
 			PerCall:     time.Millisecond,
 			Destination: func(e relay.Event) string { return e.Destination },
 			Verdict: func(e relay.Event) error {
-				if down && e.Destination == "odd" {
+				if down.Load() && e.Destination == "odd" {
 					return relay.Unavailable(errDown)
 				}
 				return nil
@@ -193,10 +195,10 @@ func TestAKeyWhoseEventsGoToSeveralDestinationsKeepsItsOrder(t *testing.T) {
 		write(0, 20)
 		time.Sleep(5 * time.Second)
 		w.check(keys(10), 20)
-		down = true
+		down.Store(true)
 		write(20, 40)
 		time.Sleep(5 * time.Second)
-		down = false
+		down.Store(false)
 		time.Sleep(30 * time.Second)
 		w.check(keys(10), 40)
 		w.empty()

@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -247,6 +248,7 @@ func TestS102_RecoveryBeginsWithAProbeAndDoubles(t *testing.T) {
 		var down atomic.Bool
 		down.Store(true)
 		w := newWorld(t, memory.ServerConfig{PerCall: 10 * time.Millisecond})
+		var mu sync.Mutex
 		var sizes []int
 		n := w.node(func(c fault.Call) fault.Fault {
 			if c.Method != "Publish" {
@@ -255,6 +257,8 @@ func TestS102_RecoveryBeginsWithAProbeAndDoubles(t *testing.T) {
 			if down.Load() {
 				return fault.Fault{Err: relay.Unavailable(errDown)}
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			sizes = append(sizes, c.Events)
 			return fault.Fault{}
 		}, func(c *relay.Config) { c.Routes[0].MaxAttempts, c.Routes[0].OnFailure = 5, relay.OnFailureDeadLetter })

@@ -3,6 +3,8 @@ package relay_test
 import (
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,11 +24,14 @@ func TestS72_EveryVectorOfOutcomes(t *testing.T) {
 			t.Parallel()
 			for vector := range 32 {
 				synctest.Test(t, func(t *testing.T) {
+					var mu sync.Mutex
 					failed := map[string]bool{}
 					w := newWorld(t, memory.ServerConfig{Verdict: func(e relay.Event) error {
 						var key string
 						var i int
 						_, _ = fmt.Sscanf(string(e.Payload), "%1s %d", &key, &i)
+						mu.Lock()
+						defer mu.Unlock()
 						if e.Topic == "orders" && vector&(1<<i) != 0 && !failed[string(e.Payload)] {
 							failed[string(e.Payload)] = true
 							return failure
@@ -86,9 +91,10 @@ func TestS75_FailuresOfTheDestinationCountNothing(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, memory.ServerConfig{})
-				down := true
+				var down atomic.Bool
+				down.Store(true)
 				n := w.node(func(c fault.Call) fault.Fault {
-					if c.Method == "Publish" && down {
+					if c.Method == "Publish" && down.Load() {
 						return fault.Fault{Err: failure}
 					}
 					return fault.Fault{}
@@ -109,7 +115,7 @@ func TestS75_FailuresOfTheDestinationCountNothing(t *testing.T) {
 				if len(w.db.Held()) > 0 || len(w.db.Dead()) > 0 {
 					t.Errorf("%d held, %d dead", len(w.db.Held()), len(w.db.Dead()))
 				}
-				down = false
+				down.Store(false)
 				w.drained(time.Minute)
 				w.empty()
 				w.inOrder(map[string]int{"k000": 10, "k099": 10})
@@ -129,12 +135,15 @@ func TestRetryAfter_IsRespectedAndCapped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
 				var at []time.Time
 				w := newWorld(t, memory.ServerConfig{})
 				n := w.node(func(call fault.Call) fault.Fault {
 					if call.Method != "Publish" {
 						return fault.Fault{}
 					}
+					mu.Lock()
+					defer mu.Unlock()
 					at = append(at, time.Now())
 					if call.Number == 1 {
 						return fault.Fault{Err: relay.RetryAfter(errDown, c.asked)}
@@ -142,7 +151,7 @@ func TestRetryAfter_IsRespectedAndCapped(t *testing.T) {
 					return fault.Fault{}
 				})
 				w.write("orders", keys(10), 1)
-				time.Sleep(2 * time.Hour)
+				time.Sleep(c.most + time.Minute)
 				w.check(keys(10), 1)
 				if wait := at[1].Sub(at[0]); wait < c.least || wait > c.most {
 					t.Errorf("called again after %v", wait)

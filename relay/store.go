@@ -157,9 +157,9 @@ type FetchQuery struct {
 	Bytes int64
 	// PerTopic bounds the rows of a single topic; 0 means Rows.
 	PerTopic int
-	// Floors hints the lowest id worth scanning by topic, High the highest id
-	// seen. nil means scan all. A row below its floor is found by a later fetch
-	// without floors.
+	// Floors are those that Floorer.Floors returned, with its upTo as High: no
+	// pending row of a topic lies below its floor, and none of another topic up
+	// to High. nil means to scan all.
 	Floors map[string]RowID
 	High   RowID
 	// Arm asks for the doorbell to be rung for inserts in the next Arm, if the

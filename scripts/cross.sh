@@ -1,15 +1,13 @@
 #!/bin/sh
-# Builds the binary without cgo for every platform that is released, into bin/.
+# Builds without cgo for the platforms that are released, or for those named:
+# the binary into bin/, and every library, used by the binary or not.
 set -eu
 cd "$(dirname "$0")/.."
-for os in linux darwin windows; do
-	for arch in amd64 arm64; do
-		out=$PWD/bin/postrider-$os-$arch; [ $os != windows ] || out=$out.exe
-		echo "== CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build ./cmd/postrider"
-		CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build -trimpath -o "$out" ./cmd/postrider
-		# Libraries that the binary does not use must build there, too.
-		for dir in $(scripts/modules.sh); do
-			(cd "$dir" && CGO_ENABLED=0 GOOS=$os GOARCH=$arch go build ./...)
-		done
-	done
+[ $# -gt 0 ] || set -- linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+for platform in "$@"; do
+	export CGO_ENABLED=0 GOOS="${platform%/*}" GOARCH="${platform#*/}"
+	out=$PWD/bin/postrider-$GOOS-$GOARCH; [ "$GOOS" != windows ] || out=$out.exe
+	echo "== CGO_ENABLED=0 GOOS=$GOOS GOARCH=$GOARCH go build ./cmd/postrider"
+	go build -trimpath -o "$out" ./cmd/postrider
+	for dir in $(scripts/modules.sh); do (cd "$dir" && go build -trimpath ./...); done
 done

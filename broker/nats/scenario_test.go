@@ -232,3 +232,24 @@ func TestCommandHeaders(t *testing.T) {
 		t.Errorf("stream holds %d messages, want the first alone", n)
 	}
 }
+
+// TestS88_SameBodyTwice: the dedup id is the event's, never made from its content.
+func TestS88_SameBodyTwice(t *testing.T) {
+	t.Parallel()
+	url := testenv.NATS(t).URL()
+	js := connect(t, url)
+	stream := makeStream(t, js, jetstream.StreamConfig{Name: "S88", Subjects: []string{"s88"}})
+	b := newBroker(t, nats.Config{URL: url})
+	one, two := event("one", "s88", []byte("same")), event("two", "s88", []byte("same"))
+	one.Key, two.Key = "k", "k"
+	for range 2 { // the second time as if both acks had been lost
+		for _, err := range b.Publish(t.Context(), []relay.Event{one, two}) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if n := len(read(t, js, stream)); n != 2 {
+		t.Errorf("%d messages of two events with one body, each sent twice", n)
+	}
+}

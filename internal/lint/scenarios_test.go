@@ -15,7 +15,9 @@ func TestScenarios_Coverage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile(`func Test(?:\w*_)?(S\d{2,3})(?:_\w*)?\(|"(S\d{2,3})[ :_,"]`)
+	// A test's name, or text that begins with an id: a subtest, a suite's case.
+	named := regexp.MustCompile(`func (Test\w*S\d{2,3}\w*)\(|"(S\d{2,3}[ :_,/"](?:S\d{2,3}[ :_,/"])*)`)
+	id := regexp.MustCompile(`S\d{2,3}`)
 	dir, tests := repository(t), map[string][]string{}
 	for _, name := range tracked(t) {
 		if !strings.HasSuffix(name, ".go") || (!strings.HasSuffix(name, "_test.go") && !suite(filepath.ToSlash(filepath.Dir(name)))) {
@@ -26,9 +28,10 @@ func TestScenarios_Coverage(t *testing.T) {
 			continue // deleted, not committed yet
 		}
 		for _, m := range named.FindAllStringSubmatch(string(b), -1) {
-			id := m[1] + m[2]
-			if n := len(tests[id]); n == 0 || tests[id][n-1] != name {
-				tests[id] = append(tests[id], name)
+			for _, id := range id.FindAllString(m[1]+m[2], -1) {
+				if n := len(tests[id]); n == 0 || tests[id][n-1] != name {
+					tests[id] = append(tests[id], name)
+				}
 			}
 		}
 	}

@@ -77,6 +77,14 @@ func (b *Broker) EscapeToken(token string) string {
 	return token
 }
 
+// EscapeTopic implements [relay.TopicAddresser].
+func (b *Broker) EscapeTopic(topic string) string {
+	if a, ok := b.inner.(relay.TopicAddresser); ok {
+		return a.EscapeTopic(topic)
+	}
+	return b.EscapeToken(topic)
+}
+
 // Check implements [relay.Checker].
 func (b *Broker) Check(ctx context.Context) ([]relay.Finding, error) {
 	c, ok := b.inner.(relay.Checker)

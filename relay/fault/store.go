@@ -105,6 +105,22 @@ func (s *store) Arm(ctx context.Context) error {
 	return err
 }
 
+func (s *store) Floors(ctx context.Context, seen relay.RowID) (floors map[string]relay.RowID, upTo relay.RowID, err error) {
+	f, ok := s.inner.(relay.Floorer)
+	if !ok {
+		return nil, relay.RowID{}, nil
+	}
+	floors, err = do(ctx, s.in, "Floors", 0, func(ctx context.Context) (map[string]relay.RowID, error) {
+		floors, to, err := f.Floors(ctx, seen)
+		upTo = to
+		return floors, err
+	})
+	if err != nil {
+		upTo = relay.RowID{}
+	}
+	return floors, upTo, err
+}
+
 func (s *store) Compete(ctx context.Context, limit int, publish func(context.Context, []relay.Row) relay.Settlement) (int, error) {
 	c, ok := s.inner.(relay.Claimer)
 	if !ok {

@@ -30,8 +30,7 @@ func (d *Database) fetch(q relay.FetchQuery) relay.Fetched {
 	var candidates []candidate
 	ranks := map[string]int{}
 	for _, r := range d.tables.rows {
-		low := !d.cfg.NoFloors && r.ID.Int() < q.Floors[r.Topic].Int()
-		if !r.ready() || skip[r.ID] || !wanted(q, r) || low {
+		if !r.ready() || skip[r.ID] || !wanted(q, r) || belowFloor(q, r) {
 			continue
 		}
 		rank := ranks[r.Topic]
@@ -71,6 +70,15 @@ func (d *Database) fetch(q relay.FetchQuery) relay.Fetched {
 	}
 	d.bell(q, &out, len(candidates) == 0)
 	return out
+}
+
+// belowFloor reports whether the caller knows that the row is not there.
+func belowFloor(q relay.FetchQuery, r *record) bool {
+	floor, ok := q.Floors[r.Topic]
+	if !ok {
+		return q.Floors != nil && r.ID.Int() <= q.High.Int()
+	}
+	return r.ID.Int() < floor.Int()
 }
 
 // wanted: of a lane and a topic that the query asks for.

@@ -18,9 +18,6 @@ type Config struct {
 	Retention time.Duration
 	// DeadRetention of dead letters. Default 0: for ever.
 	DeadRetention time.Duration
-	// NoFloors makes a fetch take no notice of FetchQuery.Floors, as a store may.
-	// Default: rows below their floor are left out.
-	NoFloors bool
 	// Hook, if set, is called in each method of a Store, once before its effect
 	// and once between the effect and the reply, without a lock held. An error
 	// is returned to the caller in place of the reply, so one from the first
@@ -38,6 +35,7 @@ type Database struct {
 	events    uint64 // event ids made
 	listeners map[*listener]struct{}
 	armed     time.Time // the doorbell rings for inserts before it
+	open      map[*Tx]struct{}
 }
 
 // Store is one client of a [Database]. It implements [relay.Store] and every
@@ -54,12 +52,13 @@ var (
 	_ relay.Leaser   = (*Store)(nil)
 	_ relay.Waker    = (*Store)(nil)
 	_ relay.Claimer  = (*Store)(nil)
+	_ relay.Floorer  = (*Store)(nil)
 	_ relay.Reporter = (*Store)(nil)
 )
 
 // New makes an empty database and returns a store of it.
 func New(cfg Config) *Store {
-	d := &Database{cfg: cfg, identity: "memory/" + cfg.Name, listeners: map[*listener]struct{}{}}
+	d := &Database{cfg: cfg, identity: "memory/" + cfg.Name, listeners: map[*listener]struct{}{}, open: map[*Tx]struct{}{}}
 	d.tables.members = map[string]*member{}
 	return d.Connect()
 }

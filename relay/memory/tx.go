@@ -31,6 +31,7 @@ func (tx *Tx) Insert(rows ...relay.Row) []relay.Row {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
+	d.open[tx] = struct{}{}
 	out := make([]relay.Row, len(rows))
 	for i, row := range rows {
 		row.ID = d.tables.draw()
@@ -56,6 +57,7 @@ func (tx *Tx) Commit() error {
 	tx.done = true
 	tx.d.mu.Lock()
 	defer tx.d.mu.Unlock()
+	delete(tx.d.open, tx)
 	for _, r := range tx.rows {
 		tx.d.tables.add(r)
 	}
@@ -67,7 +69,12 @@ func (tx *Tx) Commit() error {
 
 // Rollback drops the events; their ids are not given out again. It does
 // nothing after Commit.
-func (tx *Tx) Rollback() { tx.done = true }
+func (tx *Tx) Rollback() {
+	tx.done = true
+	tx.d.mu.Lock()
+	defer tx.d.mu.Unlock()
+	delete(tx.d.open, tx)
+}
 
 // Insert writes and commits events in a transaction of their own.
 func (d *Database) Insert(rows ...relay.Row) []relay.Row {

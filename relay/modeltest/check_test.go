@@ -54,8 +54,11 @@ func (h history) must(t *testing.T, rt *rapid.T) {
 	rt.Fatalf("%v%s\n\nshrunk from a history of %d steps with: %s", small, strings.Join(append(why, "(does not fail again)")[:max(1, len(why))], "\n"), len(h.steps), breaches[0])
 }
 
-// play runs the history in virtual time.
+// play runs the history in virtual time. A loop that does not wait never lets
+// that time pass, so a run that takes this long by the real clock is one.
 func (h history) play(t *testing.T) (breaches []string) {
+	watchdog := time.AfterFunc(time.Minute, func() { panic("a relay spins: " + h.String()) })
+	defer watchdog.Stop()
 	synctest.Test(t, func(t *testing.T) { breaches = h.run(t.Context()) })
 	return breaches
 }
@@ -89,8 +92,8 @@ func (h history) shrink(t *testing.T) (history, []string) {
 
 func (h history) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "relays %d, leases %v, floors %v, policy %q, max attempts %d, batch %d, %v per call, %v per event, destination per topic %v, mixes %v\n",
-		h.relays, h.leases, h.floors, h.policy, h.maxAttempts, h.batch, h.perCall, h.perEvent, h.perTopic, h.mixes)
+	fmt.Fprintf(&b, "relays %d, leases %v, policy %q, max attempts %d, batch %d, %v per call, %v per event, destination per topic %v, mixes %v, lag %v\n",
+		h.relays, h.leases, h.policy, h.maxAttempts, h.batch, h.perCall, h.perEvent, h.perTopic, h.mixes, h.lag)
 	for _, s := range h.steps {
 		fmt.Fprintf(&b, "  +%v %s %d %s/%s", s.wait, s.op, s.slot, s.topic, s.key)
 		if s.op == "write" || s.op == "insert" {
@@ -126,6 +129,7 @@ func drawHistory(rt *rapid.T, ops ...[]string) history {
 		perEvent:    rapid.SampledFrom([]time.Duration{0, time.Millisecond, 700 * time.Millisecond}).Draw(rt, "per_event"),
 		perTopic:    rapid.Bool().Draw(rt, "per_topic"),
 		mixes:       rapid.Bool().Draw(rt, "mixes"),
+		lag:         rapid.Bool().Draw(rt, "lag"),
 	}
 	for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 		s := step{

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/postrider/postrider/relay"
-	"github.com/postrider/postrider/relay/fault"
 	"github.com/postrider/postrider/relay/memory"
 )
 
@@ -40,7 +38,6 @@ type step struct {
 type history struct {
 	relays      int
 	leases      bool
-	floors      bool // the store takes notice of floors
 	policy      string
 	maxAttempts int
 	batch       int
@@ -48,6 +45,7 @@ type history struct {
 	perEvent    time.Duration
 	perTopic    bool // a destination for each topic
 	mixes       bool
+	lag         bool // requests and replies take up to 300 ms each, which is no fault
 	steps       []step
 }
 
@@ -68,6 +66,9 @@ type world struct {
 	n      int
 	relays []*process
 	log    lines
+	moment time.Time // of the last call
+	calls  int       // made at that moment
+	spins  string
 }
 
 // lines keeps what the relays log, for a failure's report.
@@ -95,18 +96,10 @@ type openTx struct {
 	events []*written
 }
 
-// process is one relay with its own clients of the database and the broker.
-type process struct {
-	in     *fault.Injector
-	cancel context.CancelFunc
-	done   chan error
-	gone   bool // was told to stop, or crashed
-}
-
 // run plays the history, heals everything, waits until it is quiet and checks.
 func (h history) run(ctx context.Context) []string {
 	w := &world{
-		h: h, db: memory.New(memory.Config{Name: "model", NoFloors: !h.floors}).Database,
+		h: h, db: memory.New(memory.Config{Name: "model"}).Database,
 		answers: map[string]int{}, fates: map[string]fate{}, down: map[string]time.Time{},
 		txs: map[int]*openTx{},
 	}
@@ -137,7 +130,7 @@ func (w *world) settleDown(ctx context.Context) (breaches []string) {
 	w.mu.Unlock()
 	alive := 0
 	for _, p := range w.relays {
-		p.in.Use(nil)
+		p.in.Use(p.calm)
 		p.in.Release()
 		p.in.Resume()
 		if !p.gone {
@@ -171,6 +164,9 @@ func (w *world) settleDown(ctx context.Context) (breaches []string) {
 		case <-time.After(10 * time.Minute):
 			breaches = append(breaches, fmt.Sprintf("relay %d: Run does not return", i))
 		}
+	}
+	if w.spins != "" {
+		breaches = append(breaches, w.spins)
 	}
 	if breaches = append(breaches, w.model.check(w.db, w.server)...); len(breaches) > 0 {
 		breaches = append(breaches, "the last lines of the relays' logs:\n"+w.log.last(40))
@@ -247,72 +243,6 @@ func (w *world) play(ctx context.Context, s step) {
 			w.disturb(ctx, live[s.slot%len(live)], s)
 		}
 	}
-}
-
-// disturb does something to one relay.
-func (w *world) disturb(ctx context.Context, p *process, s step) {
-	switch s.op {
-	case "stop":
-		p.gone = true
-		p.in.Use(nil) // a drain that its faults outlast ends like a crash
-		p.in.Release()
-		p.cancel()
-	case "crash":
-		w.model.faulty, p.gone = true, true
-		p.in.Crash()
-		p.cancel()
-	case "restart":
-		w.model.faulty, p.gone = true, true
-		p.in.Crash()
-		p.cancel()
-		w.start(ctx)
-	case "pause":
-		w.model.faulty = true
-		p.in.Pause()
-		time.AfterFunc(s.lasts, p.in.Resume)
-	case "errors": // without effect, which is no fault that excuses a duplicate
-		// Leases are left alone: a lost one does excuse a duplicate.
-		p.in.Use(fault.Random(s.seed, fault.Rates{Fail: 0.2, Hang: 0.05, Err: errors.New("connection refused"), Methods: []string{
-			"Fetch", "ReadKeys", "HeldKeys", "Settle", "Promote", "Keep", "Listen", "Arm", "Publish",
-		}}))
-		time.AfterFunc(s.lasts, func() { p.in.Use(nil) })
-	case "losses":
-		w.model.faulty = true
-		p.in.Use(fault.Random(s.seed, fault.Rates{Fail: 0.1, Lose: 0.2, Cut: 0.2, HangAfter: 0.05, Delay: 0.2, MaxDelay: 8 * time.Second}))
-		time.AfterFunc(s.lasts, func() { p.in.Use(nil) })
-	default:
-		panic("no such step: " + s.op)
-	}
-}
-
-func (w *world) live() (out []*process) {
-	for _, p := range w.relays {
-		if !p.gone {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-func (w *world) start(ctx context.Context) {
-	p := &process{in: fault.New(nil), done: make(chan error, 1)}
-	var store relay.Store = w.db.Connect()
-	if !w.h.leases {
-		store = fault.WithoutLeases(store)
-	}
-	r, err := relay.New(relay.Config{
-		Databases: []relay.Database{{Name: "db", Store: fault.NewStore(store, p.in), Batch: w.h.batch}},
-		Brokers:   map[string]relay.Broker{"default": fault.NewBroker(w.server.Connect(), p.in)},
-		Routes:    []relay.Route{{Topic: "*", OnFailure: w.h.policy, MaxAttempts: w.h.maxAttempts}},
-		Logger:    slog.New(slog.NewTextHandler(&w.log, nil)).With("relay", len(w.relays)),
-		PlainKeys: true,
-	})
-	if err != nil {
-		panic(err)
-	}
-	ctx, p.cancel = context.WithCancel(ctx)
-	go func() { p.done <- r.Run(ctx) }()
-	w.relays = append(w.relays, p)
 }
 
 func (w *world) insert(tx *openTx, s step) {

@@ -47,9 +47,10 @@ type Config struct {
 	// connection, so that a rotated password needs no restart. Called
 	// concurrently.
 	URLFunc func(context.Context) (string, error)
-	// DirectURL, or DirectURLFunc, is where the doorbell listens if a pooler
-	// stands behind URL. Default: as URL.
-	DirectURL     string
+	// DirectURL is where the doorbell listens if a pooler stands behind URL.
+	// Default: as URL.
+	DirectURL string
+	// DirectURLFunc is to DirectURL what URLFunc is to URL. Default: as URL.
 	DirectURLFunc func(context.Context) (string, error)
 	// Names are the names of the tables. Default schema public, table outbox.
 	Names outbox.Names

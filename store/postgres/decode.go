@@ -96,15 +96,14 @@ func (d *decoder) bytes(b []byte) []byte {
 }
 
 // headers decodes a jsonb object in binary: a version byte, then JSON. A value
-// that is no string, which any SQL client may write, is taken as its JSON text:
-// one odd row must not stop the batch.
+// that is no string, which any SQL client may write, is taken as its JSON text,
+// and null as the empty string: one odd row must not stop the batch.
 func headers(b []byte) map[string]string {
 	if len(b) < 1 {
 		return nil
 	}
 	var plain map[string]string
 	if json.Unmarshal(b[1:], &plain) == nil {
-		// null leaves "" behind, where its text is wanted only if it is no null.
 		return plain
 	}
 	var mixed map[string]json.RawMessage

@@ -21,6 +21,7 @@ const minVersion = 140000
 // unreachable server, a refused password, a missing database, a server that is
 // read-only or in recovery.
 func (s *Store) Open(ctx context.Context) (relay.Server, error) {
+	s.proof.forget()
 	if err := s.connect(ctx); err != nil {
 		return relay.Server{}, wrap("open", err)
 	}

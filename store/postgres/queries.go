@@ -19,12 +19,13 @@ type queries struct {
 	orphanLanes                          string
 	compete, arm                         string
 	report                               string
+	writers, floors                      string
 }
 
 func newQueries(c Config) queries {
 	x := func(sql string) string {
 		return c.expand(strings.NewReplacer("/hot/", hotRows, "/columns/", rowColumns, "/payload/", historyPayload(c.History),
-			"/bell/", literal(c.expand("{{bell}}"))).Replace(sql))
+			"/bell/", literal(c.expand("{{bell}}")), "/table/", literal(c.expand("{{outbox}}"))).Replace(sql))
 	}
 	return queries{
 		readKeys: x(queryReadKeys), heldKeys: x(queryHeldKeys),
@@ -36,6 +37,6 @@ func newQueries(c Config) queries {
 		pruneDead: x(queryPruneDead), beats: x(queryBeats), forget: x(queryForget), lockLanes: x(queryLockLanes),
 		orphanLanes: x(queryOrphanLanes), forgetBeat: x(queryForgetBeat),
 		compete: x(queryCompete), arm: x(queryArm),
-		report: x(queryReport),
+		report: x(queryReport), writers: x(queryWriters), floors: x(queryFloors),
 	}
 }

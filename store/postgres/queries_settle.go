@@ -42,7 +42,7 @@ DELETE FROM {{outbox}} o USING unnest($1::bigint[], $2::uuid[], $3::int[]) AS s(
 WHERE o.id = s.id AND o.event_id = s.event_id AND o.generation = s.generation`
 
 // queryMark sets the relay's own columns. Marking a held row "behind" changes
-// nothing: the late mark of another relay must not free a blocked row.
+// nothing at all: the late mark of another relay must not free a blocked row.
 //
 // Index: outbox_pkey, one look-up per id. Locks: ROW EXCLUSIVE on outbox.
 //
@@ -53,8 +53,8 @@ UPDATE {{outbox}} o SET
 	held = CASE WHEN s.held = '' OR (s.held = 'behind' AND o.held IS NOT NULL) THEN o.held ELSE s.held END,
 	retry_at = CASE WHEN s.held = 'retry' THEN clock_timestamp() + s.after * interval '1 microsecond'
 		WHEN s.held = 'blocked' THEN NULL ELSE o.retry_at END,
-	attempts = CASE WHEN s.keep THEN o.attempts ELSE s.attempts END,
-	last_error = CASE WHEN s.keep THEN o.last_error ELSE nullif(s.error, '') END
+	attempts = CASE WHEN s.keep OR (s.held = 'behind' AND o.held IS NOT NULL) THEN o.attempts ELSE s.attempts END,
+	last_error = CASE WHEN s.keep OR (s.held = 'behind' AND o.held IS NOT NULL) THEN o.last_error ELSE nullif(s.error, '') END
 FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[], $5::bigint[], $6::int[], $7::bool[], $8::text[])
 	AS s(id, event_id, generation, held, after, attempts, keep, error)
 WHERE o.id = s.id AND o.event_id = s.event_id AND o.generation = s.generation`

@@ -53,10 +53,15 @@ func (s *Store) Settle(ctx context.Context, batch relay.Settlement) (relay.Settl
 }
 
 // blamesHistory reports whether a settle without the history may succeed where
-// this one failed: the server refused the statement and is otherwise well.
+// this one failed: the server refused the statement and is otherwise well. A
+// deadlock (40), a cancelled statement (57) and a lost connection (08) say nothing
+// about the history, and the caller repeats the whole settlement.
 func blamesHistory(err error) bool {
 	state := sqlState(err)
-	return state != "" && !isStale(err)
+	if len(state) != 5 || isStale(err) {
+		return false
+	}
+	return state[:2] != "40" && state[:2] != "57" && state[:2] != "08"
 }
 
 func (s *Store) settle(ctx context.Context, batch relay.Settlement, history bool) (relay.Settled, error) {

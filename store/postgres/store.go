@@ -25,6 +25,8 @@ type Store struct {
 	closed bool
 	// beats are the lease rows that Keep and Join have met, by instance.
 	beats map[string]seenBeat
+
+	proof proof
 }
 
 // opened is what Open learned about the server.
@@ -46,6 +48,7 @@ var (
 	_ relay.Waker    = (*Store)(nil)
 	_ relay.Claimer  = (*Store)(nil)
 	_ relay.Reporter = (*Store)(nil)
+	_ relay.Floorer  = (*Store)(nil)
 )
 
 // New makes a Store. It connects to nothing; Open does. An error is

@@ -24,7 +24,12 @@ func suite(t *testing.T, in databaseOption, names func(n int64) outbox.Names) {
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	suite(t, databaseOption{}, nil)
+	for _, version := range testenv.PGVersions() {
+		t.Run(fmt.Sprintf("PostgreSQL %d", version), func(t *testing.T) {
+			t.Parallel()
+			suite(t, databaseOption{pg: testenv.PostgresVersion(t, version)}, nil)
+		})
+	}
 }
 
 // S37: through a pooler that gives each transaction another session, with fewer

@@ -29,7 +29,8 @@ type Config struct {
 	// URL is "sqlite:FILE" or the file's name alone. The name is taken as it
 	// is: no options, no percent-encoding. The file must exist.
 	URL string
-	// Names are the names of the tables. Schema must be empty or "main".
+	// Names are the names of the tables. Default table and prefix outbox; the
+	// schema can only be main.
 	Names outbox.Names
 	// Retention is how long delivered rows are kept in the history, at least
 	// 1 s. Default 24h; NoRetention keeps none.

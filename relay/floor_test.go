@@ -1,0 +1,63 @@
+package relay_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/postrider/postrider/relay"
+	"github.com/postrider/postrider/relay/memory"
+)
+
+// Slow fetches make the relay ask for floors. A transaction that drew a low id
+// and commits late must still be found before the next event of its key.
+func TestS06_AFloorNeverHidesALateCommit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		w := newWorld(t, memory.ServerConfig{})
+		w.db = memory.New(memory.Config{Name: "db", Hook: func(_ context.Context, method string, done bool) error {
+			switch {
+			case method == "Fetch" && !done:
+				time.Sleep(30 * time.Millisecond)
+			case method == "Floors" && done:
+				asked.Add(1)
+			}
+			return nil
+		}})
+		stop := w.start(w.relay())
+		row := func(key, payload string) relay.Row {
+			return relay.Row{Key: relay.Key{Topic: "orders", Key: key}, Payload: []byte(payload)}
+		}
+		for i := range 5 {
+			late := w.db.Begin()
+			late.Insert(row("late", fmt.Sprintf("late %d", 2*i)))
+			for range 20 {
+				w.db.Insert(row("", "filler"))
+				time.Sleep(500 * time.Millisecond)
+			}
+			if err := late.Commit(); err != nil {
+				t.Error(err)
+			}
+			w.db.Insert(row("late", fmt.Sprintf("late %d", 2*i+1)))
+			time.Sleep(5 * time.Second)
+		}
+		stop()
+		next := 0
+		for _, a := range w.broker.Log() {
+			if a.Key != "late" {
+				continue
+			}
+			if want := fmt.Sprintf("late %d", next); string(a.Payload) != want {
+				t.Fatalf("delivered %q, want %q", a.Payload, want)
+			}
+			next++
+		}
+		if next != 10 || asked.Load() == 0 {
+			t.Errorf("%d of 10 delivered, floors asked for %d times", next, asked.Load())
+		}
+	})
+}
