@@ -28,13 +28,19 @@ var reservedHeaders = map[string]string{
 
 // reservedPrefixes are refused at the beginning of a name, in lower case.
 var reservedPrefixes = []struct{ prefix, owner string }{
-	{"ce-", "CloudEvents"}, {"ce_", "CloudEvents"}, {"cloudevents", "CloudEvents"},
+	{"ce-", "CloudEvents"},
+	{"ce_", "CloudEvents"},
+	{"cloudevents", "CloudEvents"},
 	{"postrider", "Postrider"},
 	{"nats-", "NATS"},
-	{"x-first-death-", "RabbitMQ"}, {"x-last-death-", "RabbitMQ"}, {"x-stream-", "RabbitMQ"},
-	{"aws.", "SNS and SQS"}, {"amazon.", "SNS and SQS"},
+	{"x-first-death-", "RabbitMQ"},
+	{"x-last-death-", "RabbitMQ"},
+	{"x-stream-", "RabbitMQ"},
+	{"aws.", "SNS and SQS"},
+	{"amazon.", "SNS and SQS"},
 	{"goog", "Pub/Sub"},
-	{"proxy-", "HTTP"}, {"webhook-", "webhooks"},
+	{"proxy-", "HTTP"},
+	{"webhook-", "webhooks"},
 	{"_watermill", "the watermill format"},
 }
 

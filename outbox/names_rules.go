@@ -17,7 +17,7 @@ var nameTails = []string{
 	"delivered_4", "delivered_5", "delivered_6", "delivered_7",
 	"dead", "dead_died", "relay", "lane", "control", "health", "version",
 	"write", "bell", "ring", "hot", "held", "retry", "scheduled",
-	"topic_length", "key_length", "headers_object", "held_state", "event_id_uuid",
+	"topic_length", "topic_text", "key_length", "key_text", "headers_object", "held_state", "event_id_uuid",
 }
 
 // Validate returns a [*NameError] for the first name that cannot be used, with

@@ -57,7 +57,10 @@ func FuzzExpand(f *testing.F) {
 
 func TestNames_Validate(t *testing.T) {
 	for _, n := range []Names{
-		{}, {Schema: "My Tenant"}, {Prefix: `Out"box`}, {Table: "été"},
+		{},
+		{Schema: "My Tenant"},
+		{Prefix: `Out"box`},
+		{Table: "été"},
 		{Schema: strings.Repeat("s", 63), Prefix: strings.Repeat("p", 63-longestTail()), Inbox: "x.y", Table: "a'b$1"},
 	} {
 		if err := n.Validate(Postgres); err != nil {

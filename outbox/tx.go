@@ -28,7 +28,8 @@ func Pgx[T interface{ RowsAffected() int64 }](tx interface {
 	Exec(ctx context.Context, query string, args ...any) (T, error)
 	Commit(ctx context.Context) error
 	Rollback(ctx context.Context) error
-}) Tx {
+},
+) Tx {
 	if tx == nil {
 		return nil
 	}

@@ -61,16 +61,21 @@ func TestSuspect_AnEventAloneAtThreeCrashesIsBlocked(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, memory.ServerConfig{})
 				var n *node
-				kills := 0
+				var kills atomic.Int64
+				var current atomic.Pointer[node]
 				restart := func() {
 					n = w.node(nil, func(c *relay.Config) {
 						in := c.Brokers["default"]
+						current.Store(nil)
 						c.Routes[0].OnFailure = relay.OnFailureDeadLetter
 						c.Brokers["default"] = publishFunc{in, func(ctx context.Context, events []relay.Event) []error {
 							for _, e := range events {
 								if isPoison(e) {
-									kills++
-									n.in.Crash()
+									kills.Add(1)
+									for current.Load() == nil {
+										time.Sleep(time.Millisecond)
+									}
+									current.Load().in.Crash()
 								}
 							}
 							return in.Publish(ctx, events)
@@ -81,15 +86,17 @@ func TestSuspect_AnEventAloneAtThreeCrashesIsBlocked(t *testing.T) {
 				w.put("orders", key, "!kills")
 				w.put("orders", "k001", "k001 0")
 				restart()
+				current.Store(n)
 				for range 10 {
 					time.Sleep(15 * time.Second)
 					if n.in.Crashed() {
 						n.stop()
 						restart()
+						current.Store(n)
 					}
 				}
-				if kills > 5 {
-					t.Errorf("%d crashes", kills)
+				if kills.Load() > 5 {
+					t.Errorf("%d crashes", kills.Load())
 				}
 				held := w.db.Held()
 				if len(held) != 1 || held[0].State != relay.HeldBlocked || !strings.Contains(held[0].LastError, "suspect") {

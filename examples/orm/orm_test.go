@@ -245,7 +245,9 @@ func TestEveryDriver_ManyEvents(t *testing.T) {
 				t.Fatal(err)
 			}
 			events := []outbox.Event{
-				{Topic: "tombstone"}, {Topic: "empty", Payload: []byte{}}, {Topic: "bytes", Payload: all},
+				{Topic: "tombstone"},
+				{Topic: "empty", Payload: []byte{}},
+				{Topic: "bytes", Payload: all},
 				{Topic: `{"x",NULL,\x41}`, Key: "🎉", Type: `a"b\c`, Payload: []byte(`\x41`), Headers: map[string]string{"x": `{"a":'b'}`}},
 			}
 			for range 10_000 {

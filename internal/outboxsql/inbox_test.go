@@ -45,11 +45,18 @@ func TestInbox_ARepeatIsNotApplied(t *testing.T) {
 			consumer, id string
 			applied      bool
 		}{
-			{"a", "1", true}, {"a", "1", false}, {"b", "1", true}, {"a", "2", true},
+			{"a", "1", true},
+			{"a", "1", false},
+			{"b", "1", true},
+			{"a", "2", true},
 			// Identities are compared as they are written.
-			{"a", "evt-A", true}, {"a", "evt-a", true}, {"a", "evt-a ", true},
-			{"a", `shop/"My Tenant".outbox/17`, true}, {"a", `shop/"My Tenant".outbox/17`, false},
-			{strings.Repeat("c", 255), strings.Repeat("i", 1_024), true}, {strings.Repeat("c", 255), strings.Repeat("i", 1_024), false},
+			{"a", "evt-A", true},
+			{"a", "evt-a", true},
+			{"a", "evt-a ", true},
+			{"a", `shop/"My Tenant".outbox/17`, true},
+			{"a", `shop/"My Tenant".outbox/17`, false},
+			{strings.Repeat("c", 255), strings.Repeat("i", 1_024), true},
+			{strings.Repeat("c", 255), strings.Repeat("i", 1_024), false},
 		} {
 			if got := deliver(c.consumer, c.id); got != c.applied {
 				t.Errorf("delivery %d of %.20q to %.20q: applied %t, want %t", i, c.id, c.consumer, got, c.applied)
@@ -89,8 +96,12 @@ func TestInbox_RefusesBeforeSQL(t *testing.T) {
 	db := openSQLite(t, outbox.Names{})
 	box := newInbox(t, db)
 	for _, c := range []struct{ consumer, id, field string }{
-		{"", "1", "consumer"}, {"c", "", "id"}, {"c\x00", "1", "consumer"}, {"c", "\xff", "id"},
-		{strings.Repeat("c", 256), "1", "consumer"}, {"c", strings.Repeat("i", 1_025), "id"},
+		{"", "1", "consumer"},
+		{"c", "", "id"},
+		{"c\x00", "1", "consumer"},
+		{"c", "\xff", "id"},
+		{strings.Repeat("c", 256), "1", "consumer"},
+		{"c", strings.Repeat("i", 1_025), "id"},
 	} {
 		tx := db.begin(t)
 		_, err := box.Process(t.Context(), tx, c.consumer, inbox.Message{ID: c.id}, nil)

@@ -237,6 +237,53 @@ func TestSQLite_EventIDsAreLowerCaseUUIDs(t *testing.T) {
 	}
 }
 
+// SQLite keeps a value of any type in a column of any type, and its JSON is a
+// little larger with each release; every other language reads what is written.
+func TestSQLite_TopicKeyAndHeadersAreWhatTheySeem(t *testing.T) {
+	t.Parallel()
+	db := openSQLite(t, outbox.Names{})
+	for _, c := range []struct{ constraint, values string }{
+		{"outbox_topic_text", `(topic) VALUES (CAST('t' AS BLOB))`},
+		{"outbox_topic_text", `(topic) VALUES ('t' || char(0))`},
+		{"outbox_topic_text", `(topic) VALUES (char(0))`},
+		{"outbox_key_text", `(topic, key) VALUES ('t', x'6b')`},
+		{"outbox_key_text", `(topic, key) VALUES ('t', x'')`},
+		{"outbox_key_text", `(topic, key) VALUES ('t', 'a' || char(0) || 'b')`},
+		{"outbox_headers_object", `(topic, headers) VALUES ('t', 'nothing')`},
+		{"outbox_headers_object", `(topic, headers) VALUES ('t', '')`},
+		{"outbox_headers_object", `(topic, headers) VALUES ('t', '{a: 1}')`},
+		{"outbox_headers_object", `(topic, headers) VALUES ('t', '{"a": 1,}')`},
+		{"outbox_headers_object", `(topic, headers) VALUES ('t', '{"a": 0x1F}')`},
+		{"outbox_headers_object", `(topic, headers) VALUES ('t', '{"a": "b"} /* c */')`},
+		{"outbox_headers_object", `(topic, headers) VALUES ('t', 'null')`},
+		{"outbox_headers_object", `(topic, headers) VALUES ('t', '"a"')`},
+		{"outbox_headers_object", `(topic, headers) VALUES ('t', CAST('{}' AS BLOB))`},
+	} {
+		_, err := db.sql.ExecContext(t.Context(), `INSERT INTO outbox `+c.values)
+		if err == nil || !strings.Contains(err.Error(), c.constraint) {
+			t.Errorf("%s: got %v, want a violation of %s", c.values, err, c.constraint)
+		}
+	}
+	for _, values := range []string{
+		`(topic, key) VALUES ('t', 17)`, // a number becomes its text
+		`(topic, headers) VALUES ('t', ' { "a" : "\u00e9" } ')`,
+		`(topic, headers) VALUES ('t', NULL)`,
+	} {
+		db.exec(t, `INSERT INTO outbox `+values)
+	}
+}
+
+// PostgreSQL's text holds no NUL, so that a key means the same in every database.
+func TestPostgres_TopicAndKeyHoldNoNUL(t *testing.T) {
+	t.Parallel()
+	db := openStdlib(t, outbox.Names{})
+	for _, columns := range [][2]any{{"t\x00", ""}, {"t", "a\x00b"}} {
+		if _, err := db.sql.ExecContext(t.Context(), `INSERT INTO outbox (topic, key) VALUES ($1, $2)`, columns[0], columns[1]); err == nil {
+			t.Errorf("%q is accepted", columns)
+		}
+	}
+}
+
 func TestHealth_CountsPerTopic(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T, outbox.Names) *database{"postgres": openStdlib, "sqlite": openSQLite} {

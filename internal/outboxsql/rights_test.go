@@ -78,8 +78,10 @@ func TestOutboxWrite_KeepsTheBytesOfItsThreeTypes(t *testing.T) {
 		outbox_write('t', 'k', 'y', '\x00ff'::bytea, '{"h":"v"}'), outbox_write('t', 'k', NULL, '{"b":1,"a":2}'::jsonb)`)
 	got := db.read(t)
 	requireEqual(t, got[0], outbox.Event{Topic: "t", Key: "k", Type: "y", Payload: []byte(`{"b":1,  "a":2}`)})
-	requireEqual(t, got[1], outbox.Event{Topic: "t", Key: "k", Type: "y", Payload: []byte("\x00\xff"),
-		ContentType: "application/octet-stream", Headers: map[string]string{"h": "v"}})
+	requireEqual(t, got[1], outbox.Event{
+		Topic: "t", Key: "k", Type: "y", Payload: []byte("\x00\xff"),
+		ContentType: "application/octet-stream", Headers: map[string]string{"h": "v"},
+	})
 	requireEqual(t, got[2], outbox.Event{Topic: "t", Key: "k", Payload: []byte(`{"a": 2, "b": 1}`)})
 }
 

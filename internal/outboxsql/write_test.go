@@ -29,8 +29,10 @@ func awkward() []outbox.Event {
 	return []outbox.Event{
 		{Topic: "plain", Payload: []byte("{}")},
 		{Topic: "NULL", Key: "null", Type: "NULL", Payload: []byte("NULL")},
-		{Topic: syntax, Key: syntax, Type: `{"t",NULL,\x41,'b''c',$1,?}`, Payload: []byte(syntax), ContentType: `a/b; x="y\"{}"`,
-			Headers: map[string]string{"x": `{"a",NULL,\x41,'b''c',$1,?,<&>}`, "empty": "", "tab": "\t"}},
+		{
+			Topic: syntax, Key: syntax, Type: `{"t",NULL,\x41,'b''c',$1,?}`, Payload: []byte(syntax), ContentType: `a/b; x="y\"{}"`,
+			Headers: map[string]string{"x": `{"a",NULL,\x41,'b''c',$1,?,<&>}`, "empty": "", "tab": "\t"},
+		},
 		{Topic: "emoji 🎉", Key: "ключ 🗝 \u2028\ufffd", Payload: []byte("🎉"), Headers: map[string]string{"x": "🎉 \u2028 \u0001"}},
 		{Topic: "tombstone", Key: "k", Payload: nil},
 		{Topic: "empty", Key: "k", Payload: []byte{}},

@@ -14,7 +14,8 @@ type PgxRows interface {
 // importing pgx. R is inferred.
 func Pgx[R PgxRows](q interface {
 	Query(ctx context.Context, query string, args ...any) (R, error)
-}) Querier[Rows] {
+},
+) Querier[Rows] {
 	return pgxQuerier[R]{q.Query}
 }
 

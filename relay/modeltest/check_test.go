@@ -92,8 +92,8 @@ func (h history) shrink(t *testing.T) (history, []string) {
 
 func (h history) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "relays %d, leases %v, policy %q, max attempts %d, batch %d, %v per call, %v per event, destination per topic %v, mixes %v\n",
-		h.relays, h.leases, h.policy, h.maxAttempts, h.batch, h.perCall, h.perEvent, h.perTopic, h.mixes)
+	fmt.Fprintf(&b, "relays %d, leases %v, policy %q, max attempts %d, batch %d, %v per call, %v per event, destination per topic %v, mixes %v, lag %v\n",
+		h.relays, h.leases, h.policy, h.maxAttempts, h.batch, h.perCall, h.perEvent, h.perTopic, h.mixes, h.lag)
 	for _, s := range h.steps {
 		fmt.Fprintf(&b, "  +%v %s %d %s/%s", s.wait, s.op, s.slot, s.topic, s.key)
 		if s.op == "write" || s.op == "insert" {
@@ -129,6 +129,7 @@ func drawHistory(rt *rapid.T, ops ...[]string) history {
 		perEvent:    rapid.SampledFrom([]time.Duration{0, time.Millisecond, 700 * time.Millisecond}).Draw(rt, "per_event"),
 		perTopic:    rapid.Bool().Draw(rt, "per_topic"),
 		mixes:       rapid.Bool().Draw(rt, "mixes"),
+		lag:         rapid.Bool().Draw(rt, "lag"),
 	}
 	for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 		s := step{

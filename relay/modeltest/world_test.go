@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/postrider/postrider/relay"
-	"github.com/postrider/postrider/relay/fault"
 	"github.com/postrider/postrider/relay/memory"
 )
 
@@ -47,6 +45,7 @@ type history struct {
 	perEvent    time.Duration
 	perTopic    bool // a destination for each topic
 	mixes       bool
+	lag         bool // requests and replies take up to 300 ms each, which is no fault
 	steps       []step
 }
 
@@ -97,14 +96,6 @@ type openTx struct {
 	events []*written
 }
 
-// process is one relay with its own clients of the database and the broker.
-type process struct {
-	in     *fault.Injector
-	cancel context.CancelFunc
-	done   chan error
-	gone   bool // was told to stop, or crashed
-}
-
 // run plays the history, heals everything, waits until it is quiet and checks.
 func (h history) run(ctx context.Context) []string {
 	w := &world{
@@ -139,7 +130,7 @@ func (w *world) settleDown(ctx context.Context) (breaches []string) {
 	w.mu.Unlock()
 	alive := 0
 	for _, p := range w.relays {
-		p.in.Use(w.watch(nil))
+		p.in.Use(p.calm)
 		p.in.Release()
 		p.in.Resume()
 		if !p.gone {
@@ -252,95 +243,6 @@ func (w *world) play(ctx context.Context, s step) {
 			w.disturb(ctx, live[s.slot%len(live)], s)
 		}
 	}
-}
-
-// disturb does something to one relay.
-func (w *world) disturb(ctx context.Context, p *process, s step) {
-	switch s.op {
-	case "stop":
-		p.gone = true
-		p.in.Use(w.watch(nil)) // a drain that its faults outlast ends like a crash
-		p.in.Release()
-		p.cancel()
-	case "crash":
-		w.model.faulty, p.gone = true, true
-		p.in.Crash()
-		p.cancel()
-	case "restart":
-		w.model.faulty, p.gone = true, true
-		p.in.Crash()
-		p.cancel()
-		w.start(ctx)
-	case "slow": // a database that takes long over each fetch
-		p.in.Use(w.watch(fault.Script{{Method: "Fetch", Fault: fault.Fault{After: 50 * time.Millisecond}}}.Plan()))
-		time.AfterFunc(s.lasts, func() { p.in.Use(w.watch(nil)) })
-	case "pause":
-		w.model.faulty = true
-		p.in.Pause()
-		time.AfterFunc(s.lasts, p.in.Resume)
-	case "errors": // without effect, which is no fault that excuses a duplicate
-		// Leases are left alone: a lost one does excuse a duplicate.
-		p.in.Use(w.watch(fault.Random(s.seed, fault.Rates{Fail: 0.2, Hang: 0.05, Err: errors.New("connection refused"), Methods: []string{
-			"Fetch", "ReadKeys", "HeldKeys", "Settle", "Promote", "Keep", "Listen", "Arm", "Publish",
-		}})))
-		time.AfterFunc(s.lasts, func() { p.in.Use(w.watch(nil)) })
-	case "losses":
-		w.model.faulty = true
-		p.in.Use(w.watch(fault.Random(s.seed, fault.Rates{Fail: 0.1, Lose: 0.2, Cut: 0.2, HangAfter: 0.05, Delay: 0.2, MaxDelay: 8 * time.Second})))
-		time.AfterFunc(s.lasts, func() { p.in.Use(w.watch(nil)) })
-	default:
-		panic("no such step: " + s.op)
-	}
-}
-
-func (w *world) live() (out []*process) {
-	for _, p := range w.relays {
-		if !p.gone {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// watch notices calls that are made again and again without time passing, and
-// slows them down so that it passes.
-func (w *world) watch(plan fault.Plan) fault.Plan {
-	return func(c fault.Call) (f fault.Fault) {
-		if plan != nil {
-			f = plan(c)
-		}
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if now := time.Now(); now != w.moment {
-			w.moment, w.calls = now, 0
-		}
-		if w.calls++; w.calls > 3000 {
-			w.spins = "a relay spins: " + c.Method
-			f.Before += time.Millisecond
-		}
-		return f
-	}
-}
-
-func (w *world) start(ctx context.Context) {
-	p := &process{in: fault.New(w.watch(nil)), done: make(chan error, 1)}
-	var store relay.Store = w.db.Connect()
-	if !w.h.leases {
-		store = fault.WithoutLeases(store)
-	}
-	r, err := relay.New(relay.Config{
-		Databases: []relay.Database{{Name: "db", Store: fault.NewStore(store, p.in), Batch: w.h.batch}},
-		Brokers:   map[string]relay.Broker{"default": fault.NewBroker(w.server.Connect(), p.in)},
-		Routes:    []relay.Route{{Topic: "*", OnFailure: w.h.policy, MaxAttempts: w.h.maxAttempts}},
-		Logger:    slog.New(slog.NewTextHandler(&w.log, nil)).With("relay", len(w.relays)),
-		PlainKeys: true,
-	})
-	if err != nil {
-		panic(err)
-	}
-	ctx, p.cancel = context.WithCancel(ctx)
-	go func() { p.done <- r.Run(ctx) }()
-	w.relays = append(w.relays, p)
 }
 
 func (w *world) insert(tx *openTx, s step) {

@@ -16,8 +16,14 @@ func TestCompete_S14_NeverMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, databaseOption{})
 	for _, hostile := range []setting{
-		{"enable_hashjoin", "on"}, {"enable_mergejoin", "on"}, {"enable_seqscan", "on"}, {"enable_bitmapscan", "on"},
-		{"enable_material", "off"}, {"enable_nestloop", "off"}, {"enable_sort", "off"}, {"enable_indexscan", "off"},
+		{"enable_hashjoin", "on"},
+		{"enable_mergejoin", "on"},
+		{"enable_seqscan", "on"},
+		{"enable_bitmapscan", "on"},
+		{"enable_material", "off"},
+		{"enable_nestloop", "off"},
+		{"enable_sort", "off"},
+		{"enable_indexscan", "off"},
 		{"plan_cache_mode", "force_generic_plan"},
 	} {
 		t.Run(hostile.name, func(t *testing.T) {

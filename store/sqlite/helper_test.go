@@ -79,7 +79,8 @@ func openStore(t testing.TB, name string, change ...func(*Config)) *Store {
 
 func mustExec(t testing.TB, db interface {
 	ExecContext(context.Context, string, ...any) (sql.Result, error)
-}, query string, args ...any) {
+}, query string, args ...any,
+) {
 	t.Helper()
 	if _, err := db.ExecContext(t.Context(), query, args...); err != nil {
 		t.Fatalf("%s: %v", query, err)

@@ -84,10 +84,19 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		name  string
 		cases []testcase
 	}{
-		{"Open", openCases}, {"Fetch", fetchCases}, {"Bounds", boundCases}, {"Bytes", byteCases},
-		{"Closed keys", keyCases}, {"Settle", settleCases}, {"Scheduled", scheduledCases},
-		{"Keep", keepCases}, {"Lease", leaseCases}, {"Compete", competeCases},
-		{"Wake", wakeCases}, {"Report", reportCases}, {"Together", togetherCases},
+		{"Open", openCases},
+		{"Fetch", fetchCases},
+		{"Bounds", boundCases},
+		{"Bytes", byteCases},
+		{"Closed keys", keyCases},
+		{"Settle", settleCases},
+		{"Scheduled", scheduledCases},
+		{"Keep", keepCases},
+		{"Lease", leaseCases},
+		{"Compete", competeCases},
+		{"Wake", wakeCases},
+		{"Report", reportCases},
+		{"Together", togetherCases},
 	} {
 		t.Run(theme.name, func(t *testing.T) {
 			for _, c := range theme.cases {

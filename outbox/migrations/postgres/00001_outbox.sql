@@ -118,6 +118,9 @@ CREATE TABLE {{relay}} (
     host       text        NOT NULL,
     version    text        NOT NULL,
     claim      text        NOT NULL DEFAULT 'lanes',
+    -- Destinations that it cannot reach, hashed, one a line: another that can
+    -- takes its lanes.
+    unreachable text       NOT NULL DEFAULT '',
     started_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 -- Changes only when a lane moves. The epoch of a lane only grows.

@@ -35,7 +35,14 @@ CREATE TABLE {{outbox}} (
         AND event_id GLOB '????????-????-????-????-????????????' AND event_id NOT GLOB '*[^0-9a-f-]*'),
     CONSTRAINT {{name:outbox_topic_length}} CHECK (length(CAST(topic AS BLOB)) BETWEEN 1 AND 255),
     CONSTRAINT {{name:outbox_key_length}} CHECK (length(CAST(key AS BLOB)) <= 1024),
-    CONSTRAINT {{name:outbox_headers_object}} CHECK (headers IS NULL OR json_type(headers) = 'object'),
+    -- A column takes any type here, and a blob or a NUL in a text is another
+    -- value for each language that reads it. PostgreSQL's text holds no NUL.
+    CONSTRAINT {{name:outbox_topic_text}} CHECK (typeof(topic) = 'text' AND instr(CAST(topic AS BLOB), x'00') = 0),
+    CONSTRAINT {{name:outbox_key_text}} CHECK (typeof(key) = 'text' AND instr(CAST(key AS BLOB), x'00') = 0),
+    -- json_type() alone takes what new libraries add to JSON and old ones, and
+    -- the relay, cannot read; json_valid() of one argument is strict in all.
+    CONSTRAINT {{name:outbox_headers_object}} CHECK (headers IS NULL
+        OR CASE WHEN typeof(headers) = 'text' AND json_valid(headers) THEN json_type(headers) = 'object' ELSE 0 END),
     CONSTRAINT {{name:outbox_held_state}} CHECK (held IN ('retry', 'blocked', 'behind'))
 );
 
@@ -111,6 +118,9 @@ CREATE TABLE {{relay}} (
     host       TEXT    NOT NULL,
     version    TEXT    NOT NULL,
     claim      TEXT    NOT NULL DEFAULT 'lanes',
+    -- Destinations that it cannot reach, hashed, one a line: another that can
+    -- takes its lanes.
+    unreachable TEXT   NOT NULL DEFAULT '',
     started_at INTEGER NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER))
 );
 -- SQLite has one lane: it has one writer at a time anyway.
