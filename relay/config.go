@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -237,10 +238,8 @@ func (c Config) validate() error {
 }
 
 func oneOf(bad func(path, format string, args ...any), path, v string, allowed ...string) {
-	for _, a := range allowed {
-		if v == a {
-			return
-		}
+	if slices.Contains(allowed, v) {
+		return
 	}
 	bad(path, "%q is not one of %s", v, strings.Trim(strings.Join(allowed, ", "), ", "))
 }

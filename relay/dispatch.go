@@ -22,7 +22,6 @@ type dispatcher struct {
 	outlets      map[string]*outlet
 	active       []*outlet // those with a destination that has something to send
 	calls        int
-	callSeq      uint64
 	failSeq      uint64
 	sent         map[*call]time.Time
 	slow         slowStart

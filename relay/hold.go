@@ -1,5 +1,7 @@
 package relay
 
+import "slices"
+
 // # Holding a key
 //
 // When an event of a key fails and must wait, its row is marked held in the
@@ -30,7 +32,7 @@ func (p *pump) hold(q *queue, head *item, rest []*item, m Mark) {
 		p.forgetWaiting(q)
 		return
 	}
-	behind := append(rest, q.waiting...)
+	behind := slices.Concat(rest, q.waiting)
 	p.unqueue(q, len(q.waiting))
 	q.waiting = nil
 	for _, it := range behind {

@@ -91,7 +91,7 @@ func placeGorm(t *testing.T, db database, prepare bool) place {
 
 func openGorm(t *testing.T, db database, prepare bool) *gorm.DB {
 	t.Helper()
-	var d gorm.Dialector = gormpostgres.New(gormpostgres.Config{Conn: db.DB})
+	d := gormpostgres.New(gormpostgres.Config{Conn: db.DB})
 	if db.dialect == outbox.SQLite {
 		d = &gormsqlite.Dialector{Conn: db.DB}
 	}

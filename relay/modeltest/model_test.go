@@ -143,22 +143,22 @@ func (m *model) endsIn(e *written, state string) bool {
 	return (e.row.Key.Key == "") == (state == relay.OnFailureDeadLetter)
 }
 
-// precedes reports whether a must be delivered before b.
-func (a *written) precedes(b *written) bool {
-	if a.row.Key != b.row.Key || a.row.Key.Key == "" {
+// precedes reports whether e must be delivered before later.
+func (e *written) precedes(later *written) bool {
+	if e.row.Key != later.row.Key || e.row.Key.Key == "" {
 		return false
 	}
-	aDone, bDrawn := a.committed, b.inserted
-	if scheduled(a) {
-		aDone = a.row.Queued
+	done, drawn := e.committed, later.inserted
+	if scheduled(e) {
+		done = e.row.Queued
 	}
-	if scheduled(b) {
-		bDrawn = b.row.Queued
+	if scheduled(later) {
+		drawn = later.row.Queued
 	}
-	if scheduled(a) == scheduled(b) && (a.tx == b.tx || scheduled(a) && aDone.Equal(bDrawn)) {
-		return a.row.ID.Int() < b.row.ID.Int()
+	if scheduled(e) == scheduled(later) && (e.tx == later.tx || scheduled(e) && done.Equal(drawn)) {
+		return e.row.ID.Int() < later.row.ID.Int()
 	}
-	return aDone.Before(bDrawn)
+	return done.Before(drawn)
 }
 
 func scheduled(e *written) bool { return e.row.Available.After(e.inserted) }

@@ -190,7 +190,7 @@ func laneArray(l relay.Lanes) param {
 }
 
 func laneList(s string) (l relay.Lanes) {
-	for _, n := range strings.Split(s, ",") {
+	for n := range strings.SplitSeq(s, ",") {
 		if lane, err := strconv.ParseUint(n, 10, 8); err == nil {
 			l.Add(uint8(lane))
 		}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/postrider/postrider/relay"
@@ -21,12 +22,7 @@ type table struct {
 }
 
 func (t table) may(right string) bool {
-	for _, r := range strings.Split(t.rights, ",") {
-		if r == right {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Split(t.rights, ","), right)
 }
 
 // need is a table that a relay needs, with the rights it needs there.
@@ -117,7 +113,7 @@ func (s *Store) checkTables(facts serverFacts, tables map[string]table) error {
 		if t.secured {
 			return relay.Hint(fmt.Errorf("table %s: row-level security hides rows from role %q", name, facts.Role), "ALTER ROLE … BYPASSRLS")
 		}
-		for _, right := range strings.Split(n.rights, ",") {
+		for right := range strings.SplitSeq(n.rights, ",") {
 			if !t.may(right) {
 				return relay.Hint(fmt.Errorf("table %s: role %q lacks %s", name, facts.Role, right), `run "postrider grants"`)
 			}
@@ -128,7 +124,7 @@ func (s *Store) checkTables(facts serverFacts, tables map[string]table) error {
 
 func (t table) lacksColumns() string {
 	have := make(map[string]bool)
-	for _, c := range strings.Split(t.columns, ",") {
+	for c := range strings.SplitSeq(t.columns, ",") {
 		have[c] = true
 	}
 	for _, c := range outboxColumns {

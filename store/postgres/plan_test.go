@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,7 +144,7 @@ func (s *setup) forbidAll(t testing.TB, store *Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := append(f.Rows, f.Closed...)
+	rows := slices.Concat(f.Rows, f.Closed)
 	floors := map[string]relay.RowID{"t1": relay.IntID(1), "t2": relay.IntID(5)}
 	lanes := relay.Lanes{1, 2, 3, 4}
 	skip := make([]relay.RowID, 0, len(f.Rows))

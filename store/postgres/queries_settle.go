@@ -46,7 +46,7 @@ WHERE o.id = s.id AND o.event_id = s.event_id AND o.generation = s.generation`
 //
 // Index: outbox_pkey, one look-up per id. Locks: ROW EXCLUSIVE on outbox.
 //
-// $4 held (” leaves held and retry_at), $5 microseconds until the retry,
+// $4 held (the empty text leaves held and retry_at), $5 microseconds until the retry,
 // $6 attempts, $7 keep attempts and error, $8 error.
 const queryMark = `
 UPDATE {{outbox}} o SET

@@ -158,9 +158,13 @@ func TestS60_PragmasAreSetOnEveryConnection(t *testing.T) {
 			}
 		}
 		for _, conn := range held {
-			conn.Close()
+			if err := conn.Close(); err != nil {
+				t.Error(err)
+			}
 		}
-		db.Close()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -102,7 +103,9 @@ func TestOpen_RefusesWhatCannotBeServed(t *testing.T) {
 		if !relay.IsMisconfigured(err) || !strings.Contains(relay.HintOf(err), c.want) {
 			t.Errorf("%s: %v, hint %q", c.name, err, relay.HintOf(err))
 		}
-		s.Close()
+		if err := s.Close(); err != nil {
+			t.Errorf("%s: close: %v", c.name, err)
+		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "missing.db")); err == nil {
 		t.Error("Open made a file")
@@ -137,10 +140,13 @@ func TestIdentity_ChangesWithTheFileAndItsHistory(t *testing.T) {
 	}
 	copied, other := newFile(t)
 	insert(t, other, "orders", "k", "other")
-	other.Close()
-	db.Close()
+	if err := errors.Join(other.Close(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
 	for _, suffix := range []string{"-wal", "-shm"} {
-		os.Remove(s.cfg.file() + suffix)
+		if err := os.Remove(s.cfg.file() + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
 	}
 	if err := os.Rename(copied, s.cfg.file()); err != nil {
 		t.Fatal(err)

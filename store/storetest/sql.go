@@ -158,7 +158,7 @@ func (s SQL) rows(t testing.TB, table, more string, add func(r relay.Row, a, b s
 	if err != nil {
 		t.Fatalf("%.200s: %v", query, err)
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // rows.Err says what went wrong
 	for rows.Next() {
 		var r relay.Row
 		var id int64
