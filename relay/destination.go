@@ -52,6 +52,7 @@ type destination struct {
 	dynamic  bool      // its topic has other destinations too, so it cannot be left out of the fetch
 	fixed    bool      // a topic has no other
 	moved    time.Time // when a call last began after none, or returned
+	scout    scouting  // unreachable.go
 	parked   bool      // stuck while the memory was full: as if paused, until a call returns
 }
 
@@ -173,6 +174,7 @@ func (p *pump) pause(d *destination, err error) {
 func (p *pump) failed(d *destination, k suspectKey, err error) (alone bool, times int) {
 	p.failSeq++
 	d.failedAt = p.failSeq
+	d.scout.failed, d.scout.cured = time.Now(), false
 	if RetryDelay(err) > 0 { // its own words: it is the destination, and probes must wait too
 		p.pause(d, err)
 		return false, 0

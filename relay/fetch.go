@@ -42,6 +42,7 @@ type fetcher struct {
 	change     int  // counts what may bring new rows into sight
 	fetchErrs  backoff
 	floor      floors
+	clockAhead time.Duration // of the database's clock before ours, as of the last fetch
 	bellState
 	pausedByOperator map[[2]string]struct{}
 }
@@ -175,6 +176,9 @@ func (p *pump) fetched(v *view, f Fetched, err error) {
 	}
 	p.setPaused(f.Paused)
 	p.floor.learn(v, f, now)
+	if !f.Now.IsZero() {
+		p.clockAhead = f.Now.Sub(now)
+	}
 	taken, dropped := p.take(v, f)
 	for _, k := range f.Due {
 		p.wantRead(k)

@@ -18,7 +18,8 @@ import (
 //	            calls return, settles commit ──► Release
 //
 // The outbox is never drained for it. Where all keys share one lane, one relay
-// has everything and the others stand by.
+// has everything and the others stand by. A relay that cannot reach a destination
+// which another one reaches has no share (unreachable.go).
 
 // balance claims what is free up to this relay's share, or begins to release
 // what is above it.
@@ -29,21 +30,26 @@ func (p *pump) balance(members []Member) {
 	}
 	owned := p.serving.Len()
 	share := p.share(members)
+	above := owned - p.releasing.Len() - share
+	allowed := p.mayGiveUp(max(above, 0), members, time.Now())
 	switch {
 	case !p.server.Lanes:
 		if free == AllLanes && share > 0 {
 			p.claim(AllLanes)
+		} else if share == 0 && above > 0 && allowed > 0 && p.yielding.on {
+			p.giveUp(owned)
 		}
 	case owned < share && free != Lanes{}:
 		p.claim(firstLanes(free, share-owned))
-	case owned-p.releasing.Len() > share:
-		p.giveUp(owned - p.releasing.Len() - share)
+	case above > 0 && allowed > 0:
+		p.giveUp(allowed)
 	}
 }
 
 // share is the number of lanes that this relay should own.
 func (p *pump) share(members []Member) int {
-	active := slices.Clone(members)
+	firm, scouts := p.candidates(members)
+	active := slices.Clone(firm)
 	// Those that own lanes stay; ties go by name, so that all see the same order.
 	slices.SortFunc(active, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(boolInt(b.Lanes != Lanes{}), boolInt(a.Lanes != Lanes{})), cmp.Compare(a.Instance, b.Instance))
@@ -54,10 +60,17 @@ func (p *pump) share(members []Member) int {
 	slices.SortFunc(active, func(a, b Member) int { return cmp.Compare(a.Instance, b.Instance) })
 	i := slices.IndexFunc(active, func(m Member) bool { return m.Instance == p.fence.Instance })
 	if i < 0 {
+		if p.server.Lanes && p.r.cfg.Active == 0 && slices.ContainsFunc(scouts, func(m Member) bool { return m.Instance == p.fence.Instance }) {
+			return 1
+		}
 		return 0
 	}
-	share := 256 / len(active)
-	if i < 256%len(active) {
+	lanes := 256
+	if p.server.Lanes && p.r.cfg.Active == 0 {
+		lanes -= len(scouts)
+	}
+	share := lanes / len(active)
+	if i < lanes%len(active) {
 		share++
 	}
 	return share

@@ -52,6 +52,7 @@ type member struct {
 	leaseErr  error
 	opening   bool // the store is being opened again
 	nextIdle  time.Time
+	yielding  yielding
 }
 
 // seen is when another relay's beat was first seen as it is.
@@ -168,9 +169,9 @@ func (p *pump) join(now time.Time) {
 func (p *pump) renew(now time.Time) {
 	p.nextRenew = now.Add(p.tick())
 	var members []Member
-	fence := p.fence
+	fence, unreachable := p.fence, p.noteUnreachable(now)
 	p.leaseWork(func(ctx context.Context) (err error) {
-		members, err = p.leaser.Renew(ctx, fence)
+		members, err = p.leaser.Renew(ctx, fence, unreachable)
 		return err
 	}, func(err error) {
 		p.noteLease(err)

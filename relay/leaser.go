@@ -14,9 +14,11 @@ type Leaser interface {
 	Join(ctx context.Context, m Member) (Fence, error)
 
 	// Renew raises the beat of the caller's row if its epoch is still the one
-	// in f, and returns all relays with the lanes they own, the caller first.
+	// in f, writes into it which destinations the caller cannot reach, and
+	// returns all relays with the lanes they own, the caller first. The names of
+	// destinations are not empty and hold no line break; there are at most 64.
 	// It returns [ErrLeaseLost] if the row is gone or has another epoch.
-	Renew(ctx context.Context, f Fence) ([]Member, error)
+	Renew(ctx context.Context, f Fence, unreachable []string) ([]Member, error)
 
 	// Evict ends the lease of a relay that is taken as dead: in one transaction
 	// it locks the row, checks that epoch and beat are still as in dead, removes
@@ -50,4 +52,8 @@ type Member struct {
 	// Claim is the claim mode the relay was started with.
 	Claim string
 	Lanes Lanes
+	// Unreachable are the destinations that the relay could not reach for some
+	// time, as it said with its last Renew; a new lease has none. Hashes, since
+	// a name may hold a key.
+	Unreachable []string
 }

@@ -186,3 +186,20 @@ func TestS102_AnOutageCountsNothing(t *testing.T) {
 		stop()
 	})
 }
+
+func TestStatus_TellsTheTimeFromCommitToAck(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory.ServerConfig{PerCall: 3 * time.Millisecond})
+		w.write("orders", keys(10), 1)
+		time.Sleep(2 * time.Second)
+		r := w.relay()
+		if _, err := r.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h := r.Status(t.Context()).Databases[0].CommitToAckSeconds
+		if h.Count != 10 || h.Sum < 20*time.Second || h.Sum > 30*time.Second {
+			t.Errorf("%d events in %v, want 10 of 2 s and a little", h.Count, h.Sum)
+		}
+	})
+}

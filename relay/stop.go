@@ -16,6 +16,11 @@ import (
 // even then is left to itself: a stop is never worse than a crash, and never
 // much longer than it was told to be.
 
+// Statements that nobody needs any more, a fetch or a renewal, may end too: they
+// are short, and one that is cut is cancelled at the server. PgBouncer 1.18 dies,
+// with all its clients, of a cancel request whose sender is gone before it was
+// passed on, and a stopping process is gone soon.
+
 // lastWords is how long after the drain an outcome may take to be settled.
 const lastWords = 500 * time.Millisecond
 
@@ -79,9 +84,6 @@ func (p *pump) end() {
 			now := time.Now()
 			p.wakeAt = now.Add(time.Hour)
 			p.stepSettle(now)
-			if p.calls == 0 && p.settled() {
-				p.cutWork() // fetches, renewals: nobody needs them
-			}
 		}
 		again := time.NewTimer(max(0, time.Until(p.wakeAt)))
 		select {

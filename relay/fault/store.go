@@ -155,8 +155,8 @@ func (s *leasingStore) Join(ctx context.Context, m relay.Member) (relay.Fence, e
 	return do(ctx, s.in, "Join", 0, func(ctx context.Context) (relay.Fence, error) { return s.leaser.Join(ctx, m) })
 }
 
-func (s *leasingStore) Renew(ctx context.Context, f relay.Fence) ([]relay.Member, error) {
-	return do(ctx, s.in, "Renew", 0, func(ctx context.Context) ([]relay.Member, error) { return s.leaser.Renew(ctx, f) })
+func (s *leasingStore) Renew(ctx context.Context, f relay.Fence, unreachable []string) ([]relay.Member, error) {
+	return do(ctx, s.in, "Renew", 0, func(ctx context.Context) ([]relay.Member, error) { return s.leaser.Renew(ctx, f, unreachable) })
 }
 
 func (s *leasingStore) Evict(ctx context.Context, f relay.Fence, dead relay.Member) (bool, error) {

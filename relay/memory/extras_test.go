@@ -29,19 +29,19 @@ func TestLease_IsTakenOverOnlyAsSeen(t *testing.T) {
 	if took, _ := s.Claim(ctx, b, relay.AllLanes); took.Len() != 0 {
 		t.Errorf("claimed %d owned lanes", took.Len())
 	}
-	members, _ := s.Renew(ctx, b)
+	members, _ := s.Renew(ctx, b, nil)
 	if len(members) != 2 || members[0].Instance != "b" || members[1].Lanes.Len() != 256 {
 		t.Errorf("members %+v", members)
 	}
-	_, _ = s.Renew(ctx, a)
+	_, _ = s.Renew(ctx, a, nil)
 	if did, _ := s.Evict(ctx, b, members[1]); did {
 		t.Error("evicted a relay that had renewed")
 	}
-	members, _ = s.Renew(ctx, b)
+	members, _ = s.Renew(ctx, b, nil)
 	if did, err := s.Evict(ctx, b, members[1]); !did || err != nil {
 		t.Errorf("not evicted: %v", err)
 	}
-	if _, err := s.Renew(ctx, a); !errors.Is(err, relay.ErrLeaseLost) {
+	if _, err := s.Renew(ctx, a, nil); !errors.Is(err, relay.ErrLeaseLost) {
 		t.Errorf("renewal of a lost lease: %v", err)
 	}
 	if took, err := s.Claim(ctx, a, relay.AllLanes); !errors.Is(err, relay.ErrLeaseLost) || took.Len() != 0 {

@@ -59,20 +59,21 @@ func (s *Store) Join(ctx context.Context, m relay.Member) (relay.Fence, error) {
 		}
 		t.end(m.Instance)
 		t.epochs++
-		m.Epoch, m.Beat, m.Lanes = t.epochs, 0, relay.Lanes{}
+		m.Epoch, m.Beat, m.Lanes, m.Unreachable = t.epochs, 0, relay.Lanes{}, nil
 		t.members[m.Instance] = &member{m, time.Now()}
 		return m.Fence, nil
 	})
 }
 
 // Renew implements [relay.Leaser].
-func (s *Store) Renew(ctx context.Context, f relay.Fence) ([]relay.Member, error) {
+func (s *Store) Renew(ctx context.Context, f relay.Fence, unreachable []string) ([]relay.Member, error) {
 	return call(ctx, s, "Renew", func() ([]relay.Member, error) {
 		t := &s.tables
 		if err := t.check(f); err != nil {
 			return nil, err
 		}
 		t.members[f.Instance].Beat++
+		t.members[f.Instance].Unreachable = slices.Clone(unreachable)
 		t.members[f.Instance].beatAt = time.Now()
 		return t.list(f.Instance), nil
 	})

@@ -67,15 +67,16 @@ func (s *Store) Join(ctx context.Context, m relay.Member) (relay.Fence, error) {
 }
 
 // Renew implements relay.Leaser.
-func (s *Store) Renew(ctx context.Context, f relay.Fence) ([]relay.Member, error) {
+func (s *Store) Renew(ctx context.Context, f relay.Fence, unreachable []string) ([]relay.Member, error) {
 	var renewed int
 	var members []relay.Member
 	err := s.run(ctx, leaseSettings,
-		statement{sql: s.sql.renew, params: fenceParams(f), affected: &renewed},
+		statement{sql: s.sql.renew, params: append(fenceParams(f), textParam(strings.Join(unreachable, "\n"))), affected: &renewed},
 		statement{sql: s.sql.members, params: []param{textParam(f.Instance)}, row: func(v [][]byte) error {
 			members = append(members, relay.Member{
 				Fence: relay.Fence{Instance: string(v[0]), Epoch: int8Value(v[1])}, Beat: int8Value(v[2]),
-				Host: string(v[3]), Version: string(v[4]), Claim: string(v[5]), Lanes: laneList(string(v[6])),
+				Host: string(v[3]), Version: string(v[4]), Claim: string(v[5]), Lanes: laneList(string(v[7])),
+				Unreachable: strings.FieldsFunc(string(v[6]), func(r rune) bool { return r == '\n' }),
 			})
 			return nil
 		}})

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 // statement is one statement of a pipeline.
 type statement struct {
 	sql    string
+	name   string // of the prepared statement, where it is one
 	params []param
 	// row is called for each row of the result; the values are valid during the
 	// call only. nil ignores rows.
@@ -40,11 +42,26 @@ func (s *Store) run(ctx context.Context, settings []setting, list ...statement) 
 	}
 	defer func() { s.release(conn, err) }()
 
+	pg := conn.Conn().PgConn()
+	direct, err := s.direct(ctx, pg)
+	if err != nil {
+		return err
+	}
+	if direct {
+		settings = append(slices.Clip(settings), setting{"plan_cache_mode", "force_generic_plan"})
+	}
 	all := make([]statement, 0, len(list)+3)
 	all = append(all, begin, s.configure(settings))
 	all = append(all, list...)
+	if direct {
+		if err := name(ctx, pg, all[1:]); err != nil {
+			return err
+		}
+	}
 	all = append(all, commit)
-	return pipeline(ctx, conn.Conn().PgConn(), all)
+	err = pipeline(ctx, pg, all)
+	s.noteNames(err)
+	return err
 }
 
 var (
@@ -75,6 +92,10 @@ func pipeline(ctx context.Context, pg *pgconn.PgConn, list []statement) error {
 		formats := make([]int16, len(st.params))
 		for i, p := range st.params {
 			values[i], oids[i], formats[i] = p.value, p.oid, 1
+		}
+		if st.name != "" {
+			batch.ExecPrepared(st.name, values, formats, binaryResults)
+			continue
 		}
 		batch.ExecParams(st.sql, values, oids, formats, binaryResults)
 	}

@@ -53,10 +53,15 @@ stops AS MATERIALIZED (
 ),
 loose AS MATERIALIZED (
 	SELECT k.place, r.* FROM keys k CROSS JOIN LATERAL (
-		SELECT /columns/ FROM {{outbox}} o
+		(SELECT /columns/ FROM {{outbox}} o
 		WHERE o.held IS NOT NULL AND o.held <> 'blocked' AND o.topic = k.topic AND o.key = ''
 			AND o.retry_at <= statement_timestamp()
-		ORDER BY o.retry_at LIMIT $3 + 1
+		ORDER BY o.retry_at LIMIT $3 + 1)
+		UNION ALL
+		(SELECT /columns/ FROM {{outbox}} o
+		WHERE o.held IS NOT NULL AND o.held <> 'blocked' AND o.topic = k.topic AND o.key = ''
+			AND o.retry_at > statement_timestamp() + $4 * interval '1 microsecond'
+		ORDER BY o.retry_at DESC LIMIT $3 + 1)
 	) r
 	WHERE k.key = ''
 ),
@@ -116,7 +121,8 @@ WITH RECURSIVE heads(topic, key, held, retry_at) AS (
 SELECT topic, key FROM heads
 WHERE held IS NOT NULL AND CASE
 	WHEN key = '' THEN EXISTS (SELECT FROM {{outbox}} o WHERE o.held IS NOT NULL AND o.held <> 'blocked'
-		AND o.topic = heads.topic AND o.key = '' AND o.retry_at <= statement_timestamp())
+		AND o.topic = heads.topic AND o.key = '' AND (o.retry_at <= statement_timestamp()
+			OR o.retry_at > statement_timestamp() + $4 * interval '1 microsecond'))
 	WHEN held = 'blocked' THEN false
 	ELSE coalesce(retry_at <= statement_timestamp()
 		OR retry_at > statement_timestamp() + $4::bigint * interval '1 microsecond', true) END

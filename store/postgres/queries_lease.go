@@ -24,17 +24,18 @@ const queryJoin = `
 INSERT INTO {{relay}} AS r (instance, epoch, beat, host, version, claim)
 SELECT $1::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 0, $2::text, $3::text, $4::text
 WHERE NOT EXISTS (SELECT FROM {{relay}} WHERE instance <> $1 AND claim <> $4)
-ON CONFLICT (instance) DO UPDATE SET epoch = greatest(r.epoch + 1, EXCLUDED.epoch), beat = 0, host = $2, version = $3, claim = $4
+ON CONFLICT (instance) DO UPDATE SET epoch = greatest(r.epoch + 1, EXCLUDED.epoch), beat = 0, host = $2, version = $3, claim = $4, unreachable = ''
 RETURNING epoch`
 
-// queryRenew raises the beat. Index: the lease's key. Locks: one lease row.
+// queryRenew raises the beat and says which destinations are unreachable.
+// Index: the lease's key. Locks: one lease row.
 const queryRenew = `
-UPDATE {{relay}} SET beat = beat + 1 WHERE instance = $1::text AND epoch = $2::bigint`
+UPDATE {{relay}} SET beat = beat + 1, unreachable = $3::text WHERE instance = $1::text AND epoch = $2::bigint`
 
 // queryMembers lists the relays with their lanes, the caller first.
 // Index: none, 256 lanes and one row per relay.
 const queryMembers = `
-SELECT r.instance, r.epoch, r.beat, r.host, r.version, r.claim,
+SELECT r.instance, r.epoch, r.beat, r.host, r.version, r.claim, r.unreachable,
 	(SELECT string_agg(l.lane::text, ',') FROM {{lane}} l WHERE l.owner = r.instance)
 FROM {{relay}} r ORDER BY r.instance <> $1::text, r.instance`
 

@@ -21,6 +21,9 @@ type Store struct {
 	// opened is what Open learned; nil until it succeeded.
 	opened atomic.Pointer[opened]
 
+	// unnamed says that prepared statements do not last here.
+	unnamed atomic.Bool
+
 	mu     sync.Mutex
 	closed bool
 	// beats are the lease rows that Keep and Join have met, by instance.

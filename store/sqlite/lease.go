@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,10 +76,10 @@ func (s *Store) Join(ctx context.Context, m relay.Member) (relay.Fence, error) {
 }
 
 // Renew implements [relay.Leaser].
-func (s *Store) Renew(ctx context.Context, f relay.Fence) ([]relay.Member, error) {
+func (s *Store) Renew(ctx context.Context, f relay.Fence, unreachable []string) ([]relay.Member, error) {
 	var members []relay.Member
 	err := s.write(ctx, false, func(tx *sql.Tx) error {
-		n, err := execute(ctx, tx, s.sql(updateBeat), f.Instance, f.Epoch)
+		n, err := execute(ctx, tx, s.sql(updateBeat), f.Instance, f.Epoch, strings.Join(unreachable, "\n"))
 		if err != nil {
 			return err
 		}
@@ -170,7 +171,9 @@ func (s *Store) Leave(ctx context.Context, f relay.Fence) error {
 func (s *Store) members(ctx context.Context, tx *sql.Tx, first string) ([]relay.Member, error) {
 	return collect(ctx, tx, s.sql(selectMembers), []any{first}, func(rows *sql.Rows) (m relay.Member, err error) {
 		var owner bool
-		err = rows.Scan(&m.Instance, &m.Epoch, &m.Beat, &m.Host, &m.Version, &m.Claim, &owner)
+		var unreachable string
+		err = rows.Scan(&m.Instance, &m.Epoch, &m.Beat, &m.Host, &m.Version, &m.Claim, &unreachable, &owner)
+		m.Unreachable = strings.FieldsFunc(unreachable, func(r rune) bool { return r == '\n' })
 		if owner {
 			m.Lanes = relay.AllLanes
 		}

@@ -41,12 +41,12 @@ func TestLease_OneOwnerAtATime(t *testing.T) {
 	if err := s.Release(t.Context(), a, half); err != nil || claim(b) != 0 {
 		t.Error("a part was given up", err)
 	}
-	members, err := s.Renew(t.Context(), b)
+	members, err := s.Renew(t.Context(), b, nil)
 	if err != nil || len(members) != 2 || members[0].Instance != "b" || members[0].Beat != 2 || members[1].Lanes != relay.AllLanes {
 		t.Fatalf("%+v, %v", members, err)
 	}
 	seen := members[1]
-	if _, err := s.Renew(t.Context(), a); err != nil {
+	if _, err := s.Renew(t.Context(), a, nil); err != nil {
 		t.Fatal(err)
 	}
 	if done, err := s.Evict(t.Context(), b, seen); done || err != nil {
@@ -57,7 +57,7 @@ func TestLease_OneOwnerAtATime(t *testing.T) {
 		t.Errorf("not evicted: %v, %v", done, err)
 	}
 	for name, call := range map[string]func() error{
-		"renew": func() error { _, err := s.Renew(t.Context(), a); return err },
+		"renew": func() error { _, err := s.Renew(t.Context(), a, nil); return err },
 		"claim": func() error { _, err := s.Claim(t.Context(), a, relay.AllLanes); return err },
 		"evict": func() error { _, err := s.Evict(t.Context(), a, seen); return err },
 	} {
@@ -102,7 +102,7 @@ func TestLease_AnotherClaimModeStandsBy(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond) // the other's beat is what is waited for
 	}
-	if _, err := s.Renew(t.Context(), f); !errors.Is(err, relay.ErrLeaseLost) {
+	if _, err := s.Renew(t.Context(), f, nil); !errors.Is(err, relay.ErrLeaseLost) {
 		t.Error(err)
 	}
 }

@@ -189,8 +189,8 @@ const (
 		WHERE lane = 0 RETURNING epoch`
 	insertRelay = `INSERT OR REPLACE INTO {{relay}} (instance, epoch, beat, host, version, claim)
 		VALUES (?1, ?2, 1, ?3, ?4, ?5)`
-	updateBeat    = `UPDATE {{relay}} SET beat = beat + 1 WHERE instance = ?1 AND epoch = ?2`
-	selectMembers = `SELECT r.instance, r.epoch, r.beat, r.host, r.version, r.claim,
+	updateBeat    = `UPDATE {{relay}} SET beat = beat + 1, unreachable = ?3 WHERE instance = ?1 AND epoch = ?2`
+	selectMembers = `SELECT r.instance, r.epoch, r.beat, r.host, r.version, r.claim, r.unreachable,
 			EXISTS (SELECT 1 FROM {{lane}} l WHERE l.owner = r.instance)
 		FROM {{relay}} r ORDER BY r.instance <> ?1, r.started_at, r.instance`
 	deleteRelay = `DELETE FROM {{relay}} WHERE instance = ?1 AND epoch = ?2 AND (?3 IS NULL OR beat = ?3)`

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -23,7 +24,7 @@ func join(t testing.TB, l relay.Leaser, name string) relay.Fence {
 
 func renew(t testing.TB, l relay.Leaser, f relay.Fence) []relay.Member {
 	t.Helper()
-	members, err := l.Renew(t.Context(), f)
+	members, err := l.Renew(t.Context(), f, nil)
 	if err != nil {
 		t.Fatalf("renew %s: %v", f.Instance, err)
 	}
@@ -63,6 +64,25 @@ var leaseCases = []testcase{
 		}
 		if two[0].Host != "host" || two[0].Version != "v1" || two[0].Claim != relay.ClaimLanes {
 			t.Errorf("member %+v", two[0])
+		}
+	}},
+	{"Renew writes which destinations the caller cannot reach, and a new lease has none", func(t *testing.T, d *desk) {
+		l := d.leaser(t)
+		a, b := join(t, l, "a"), join(t, l, "b")
+		said := []string{"0a1b2c3d4e5f", "?ffffffffffff"}
+		members, err := l.Renew(t.Context(), a, said)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(members[0].Unreachable, said) || len(members[1].Unreachable) != 0 {
+			t.Errorf("members %+v", members)
+		}
+		if got := renew(t, l, b)[1].Unreachable; !slices.Equal(got, said) {
+			t.Errorf("seen by another: %q", got)
+		}
+		join(t, l, "a")
+		if got := renew(t, l, b)[1].Unreachable; len(got) != 0 {
+			t.Errorf("after joining again: %q", got)
 		}
 	}},
 	{"Claim takes those of the lanes that nobody owns", func(t *testing.T, d *desk) {
@@ -119,7 +139,7 @@ var leaseCases = []testcase{
 		if ok, err := l.Evict(t.Context(), a, seen); !ok || err != nil {
 			t.Errorf("evict: %v, %v", ok, err)
 		}
-		if _, err := l.Renew(t.Context(), b); !errors.Is(err, relay.ErrLeaseLost) {
+		if _, err := l.Renew(t.Context(), b, nil); !errors.Is(err, relay.ErrLeaseLost) {
 			t.Errorf("renew of the evicted: %v", err)
 		}
 		if took := claim(t, l, a, d.some()); took != d.some() {
@@ -148,7 +168,7 @@ var leaseCases = []testcase{
 		if again.Epoch == b.Epoch {
 			t.Error("joined again with the old epoch")
 		}
-		if _, err := l.Renew(t.Context(), b); !errors.Is(err, relay.ErrLeaseLost) {
+		if _, err := l.Renew(t.Context(), b, nil); !errors.Is(err, relay.ErrLeaseLost) {
 			t.Errorf("renew with the old epoch: %v", err)
 		}
 		renew(t, l, again)
@@ -225,7 +245,7 @@ func churn(t *testing.T, l relay.Leaser, name string, lanes relay.Lanes) {
 	f, err := l.Join(t.Context(), member)
 	for i := 0; i < 30 && err == nil; i++ {
 		var members []relay.Member
-		if members, err = l.Renew(t.Context(), f); err != nil {
+		if members, err = l.Renew(t.Context(), f, nil); err != nil {
 			break
 		}
 		var all relay.Lanes

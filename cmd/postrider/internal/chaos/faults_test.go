@@ -27,6 +27,8 @@ type fault struct {
 	strike func(*stage) (heal func())
 }
 
+const promotion = "an asynchronous standby is promoted"
+
 var faults = []fault{
 	{name: "a relay is killed", leases: 1.5, strike: killRelay},
 	{name: "a relay is paused past its lease", leases: 1.5, strike: pauseRelay},
@@ -65,7 +67,7 @@ var faults = []fault{
 		return s.toNATS.Resume
 	}},
 	{name: "a relay's network to the database is half-open", leases: 1.5, needs: ownProxies, strike: halfOpen},
-	{name: "an asynchronous standby is promoted", uses: []string{"database", "broker"}, needs: withStandby, strike: promote},
+	{name: promotion, uses: []string{"database", "broker"}, needs: withStandby, strike: promote},
 	{name: "relays join and leave", alone: true, strike: joinAndLeave},
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -75,6 +76,11 @@ func (s *stage) playRandom() {
 	}
 	for len(active) > 0 {
 		active = s.healOne(active)
+	}
+	if s.standby != nil { // it is what this round was made for
+		f := faults[slices.IndexFunc(faults, func(f fault) bool { return f.name == promotion })]
+		s.note("strikes: %s", f.name)
+		f.strike(s)()
 	}
 	s.flow(200)
 	s.finish(stop)

@@ -77,6 +77,7 @@ type stage struct {
 	old      *testenv.PG // the primary before the promotion
 	link     *testenv.FaultProxy
 	bouncer  *testenv.Bouncer
+	died     int // how often the pooler died by itself
 	nats     *testenv.NATSServer
 	toNATS   *testenv.FaultProxy
 	toPG     []*testenv.FaultProxy
@@ -258,6 +259,25 @@ func (s *stage) until(what string, is func() bool) {
 		if time.Now().After(deadline) {
 			s.Fatalf("never: %s", what)
 		}
+		s.supervise()
+	}
+}
+
+// supervise starts a pooler again that died by itself, as its supervisor would:
+// PgBouncer 1.18 does so of a cancel request whose sender was killed ("bad client
+// state").
+func (s *stage) supervise() {
+	if s.bouncer == nil {
+		return
+	}
+	b, err := os.ReadFile(s.bouncer.LogFile())
+	if err != nil {
+		s.Fatal(err)
+	}
+	if died := strings.Count(string(b), "FATAL @src/"); died > s.died {
+		s.died = died
+		s.note("the pooler died by itself and is started again")
+		s.bouncer.Restart()
 	}
 }
 
