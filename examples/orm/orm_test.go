@@ -155,9 +155,9 @@ func open(t *testing.T, driver string, d outbox.Dialect, url string) database {
 var databases = map[string]func(t *testing.T) database{
 	"sqlite": openSQLite,
 
-	"postgres, pgx":                           openPostgres("pgx", ""),
-	"postgres, lib/pq":                        openPostgres("postgres", "sslmode=disable"),
-	"postgres, lib/pq with binary parameters": openPostgres("postgres", "sslmode=disable&binary_parameters=yes"),
+	"postgres, pgx":              openPostgres("pgx", ""),
+	"postgres, lib/pq":           openPostgres("postgres", "sslmode=disable"),
+	"postgres, lib/pq in binary": openPostgres("postgres", "sslmode=disable&binary_parameters=yes"),
 }
 
 func TestEveryLibrary_EventAndRowCommitTogether(t *testing.T) {
