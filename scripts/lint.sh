@@ -9,6 +9,6 @@ for dir in $(scripts/modules.sh all); do
 	echo "== $dir: golangci-lint run"
 	# A module that has no package yet is no error of its own.
 	[ -n "$(cd "$dir" && go list ./... 2>/dev/null)" ] || continue
-	(cd "$dir" && "$linter" run --config "$config" ./...) || failed=1
+	(cd "$dir" && "$linter" run --allow-parallel-runners --config "$config" ./...) || failed=1
 done
 exit $failed
