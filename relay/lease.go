@@ -61,6 +61,7 @@ type member struct {
 type seen struct {
 	epoch, beat int64
 	since       time.Time
+	lanes       bool // it owned some
 }
 
 // serves reports whether this relay may fetch at all.
@@ -237,7 +238,7 @@ func (p *pump) findDead(members []Member) (Member, bool) {
 		here[m.Instance] = true
 		s := p.seen[m.Instance]
 		if s == nil || s.epoch != m.Epoch || s.beat != m.Beat {
-			p.seen[m.Instance] = &seen{m.Epoch, m.Beat, now}
+			p.seen[m.Instance] = &seen{m.Epoch, m.Beat, now, m.Lanes != Lanes{}}
 			continue
 		}
 		if now.Sub(s.since) >= p.r.cfg.Lease {
@@ -245,10 +246,14 @@ func (p *pump) findDead(members []Member) (Member, bool) {
 		}
 		p.nextRenew = minTime(p.nextRenew, s.since.Add(p.r.cfg.Lease))
 	}
-	for instance := range p.seen {
-		if !here[instance] {
-			delete(p.seen, instance)
+	for instance, s := range p.seen {
+		if here[instance] {
+			continue
 		}
+		delete(p.seen, instance)
+		// One that leaves beats until it does; another relay has evicted this one,
+		// and what killed it may be in the lanes that are now free for all.
+		p.takeover = p.takeover || s.lanes && now.Sub(s.since) > p.r.cfg.Lease/2
 	}
 	return Member{}, false
 }
