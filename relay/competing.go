@@ -150,7 +150,7 @@ func (p *pump) competingCall(ctx context.Context, rows []Row, s *Settlement, rou
 		failed = true
 	}
 	round.accepted += accepted
-	p.observePublish(time.Since(began), accepted, len(rows)-accepted)
+	p.observePublish(time.Since(began), len(rows)-accepted)
 	return failed
 }
 
