@@ -74,7 +74,7 @@ func Handler(r Relay, cfg Config) http.Handler {
 		MaxRequestsInFlight: 2, // each asks the databases
 		Timeout:             statusTimeout + 5*time.Second,
 	})
-	h := &health{relay: r, stallAfter: cfg.StallAfter, started: time.Now()}
+	h := newHealth(r, cfg.StallAfter)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+cfg.BasePath+"/healthz", h.healthz)
 	mux.HandleFunc("GET "+cfg.BasePath+"/readyz", h.readyz)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -124,6 +125,34 @@ func TestProgressz(t *testing.T) {
 			wants(t, h, "/progressz", c.code)
 		})
 	}
+}
+
+// slow is a relay whose databases take a second to answer.
+type slow struct{ fake }
+
+func (s *slow) Status(ctx context.Context) relay.Status {
+	time.Sleep(time.Second)
+	return s.fake.Status(ctx)
+}
+
+func TestProgressz_ManyAtOnceAskTheDatabasesTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{}
+		s.set(relay.DatabaseStatus{Name: "a"})
+		h := admin.Handler(s, admin.Config{})
+		go wants(t, h, "/progressz", 200)
+		time.Sleep(time.Millisecond)
+		for range 50 {
+			go wants(t, h, "/progressz", 200)
+		}
+		time.Sleep(10 * time.Second)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.asked != 2 {
+			t.Errorf("the databases were asked %d times", s.asked)
+		}
+	})
 }
 
 func TestMetrics_WithoutATokenForThisMachineOnly(t *testing.T) {

@@ -19,6 +19,14 @@ type health struct {
 	stallAfter time.Duration
 	started    time.Time
 	ready      atomic.Bool // latched: see readyz
+
+	turn  chan struct{} // held by the request that asks
+	began time.Time     // when it began to
+	last  relay.Status
+}
+
+func newHealth(r Relay, stallAfter time.Duration) *health {
+	return &health{relay: r, stallAfter: stallAfter, started: time.Now(), turn: make(chan struct{}, 1)}
 }
 
 func (h *health) healthz(w http.ResponseWriter, r *http.Request) {
@@ -76,10 +84,20 @@ func (h *health) stalled(d relay.DatabaseStatus) error {
 	return nil
 }
 
+// status asks the databases, one request at a time; those that waited meanwhile
+// share the next answer. The checks need no token, and each of many at once would
+// take a connection that settles and leases wait for.
 func (h *health) status(ctx context.Context) relay.Status {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	return h.relay.Status(ctx)
+	came := time.Now()
+	h.turn <- struct{}{}
+	defer func() { <-h.turn }()
+	if !h.began.After(came) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusTimeout)
+		defer cancel()
+		h.began = time.Now()
+		h.last = h.relay.Status(ctx)
+	}
+	return h.last
 }
 
 func answer(w http.ResponseWriter, err error) {

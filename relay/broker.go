@@ -67,8 +67,7 @@ type TopicAddresser interface {
 
 // Checker is implemented by a broker that can say how durable its accept is.
 type Checker interface {
-	// Check asks the server what doctor and a relay's start should say about
-	// it. An error is an unreachable or refusing server.
+	// Check asks the server what an operator should know about it. An error is an unreachable or refusing server.
 	Check(ctx context.Context) ([]Finding, error)
 }
 

@@ -60,6 +60,10 @@ const (
 	keysPerRead = 200
 	rowsPerRead = 2000
 	keysPerPage = 500
+	// pageRest is how many times longer than a page the wait for the next one is,
+	// at least: it passes over all keys that wait, 100,000 blocked ones take the
+	// server a second, and each relay pages.
+	pageRest = 20
 	// rereadAfter is the wait before a key is read again whose next row was not
 	// held yet.
 	rereadAfter = 20 * time.Millisecond
@@ -256,7 +260,7 @@ func (p *pump) page(now time.Time) {
 		return
 	}
 	p.sweeping = true
-	after, history := p.cursor, p.history
+	after, history, began := p.cursor, p.history, now
 	p.spawn(func() func() {
 		ctx, cancel := p.withTimeout(fetchTimeout)
 		defer cancel()
@@ -266,7 +270,7 @@ func (p *pump) page(now time.Time) {
 				return
 			}
 			p.sweeping = false
-			p.nextPage = time.Now().Add(p.db.SweepInterval)
+			p.nextPage = time.Now().Add(max(p.db.SweepInterval, pageRest*time.Since(began)))
 			p.noteDatabase(err)
 			if err != nil {
 				return // a sweep waits too: it would spin while the database is away

@@ -30,6 +30,9 @@ func (p *pump) compete(ctx context.Context) (DrainReport, error) {
 		p.lastLoop.Store(time.Now().UnixNano())
 		if err == nil { // the claim has committed
 			p.delivered.Add(int64(round.accepted))
+			if round.settled {
+				p.lastSettle.Store(time.Now().UnixNano())
+			}
 		}
 		if p.once && (err != nil || claimed == 0 || round.accepted == 0) {
 			p.leftReason = p.unroutable()
@@ -67,6 +70,7 @@ func (p *pump) competed(before totals, last competingRound) DrainReport {
 // competingRound is what one batch met.
 type competingRound struct {
 	accepted    int
+	settled     bool // something changed in the table
 	unavailable error
 }
 
@@ -84,6 +88,7 @@ func (p *pump) competingBatch(ctx context.Context, rows []Row, round *competingR
 			break
 		}
 	}
+	round.settled = len(s.Delivered)+len(s.Marks)+len(s.Dead) > 0
 	return s
 }
 
@@ -145,7 +150,7 @@ func (p *pump) competingCall(ctx context.Context, rows []Row, s *Settlement, rou
 		failed = true
 	}
 	round.accepted += accepted
-	p.observePublish(time.Since(began), accepted, len(rows)-accepted)
+	p.observePublish(time.Since(began), len(rows)-accepted)
 	return failed
 }
 

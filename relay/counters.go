@@ -37,7 +37,7 @@ func (p *pump) observeFetch(took time.Duration, rows int) {
 	p.lastLoop.Store(time.Now().UnixNano())
 }
 
-func (p *pump) observePublish(took time.Duration, accepted, failed int) {
+func (p *pump) observePublish(took time.Duration, failed int) {
 	p.publishTime.Observe(took)
 	p.failedEvents.Add(int64(failed))
 }
@@ -53,8 +53,6 @@ func (p *pump) observeSettle(took time.Duration, b *batch, res Settled, err erro
 	p.missed.Add(int64(res.Missed))
 	p.lastSettle.Store(time.Now().UnixNano())
 }
-
-func (p *pump) heldNow(m Mark) { p.held.Add(1) }
 
 // noteDatabase logs when the database goes away and when it is back, once each.
 func (p *pump) noteDatabase(err error) {

@@ -10,9 +10,9 @@ import (
 //
 // A fetch asks for the lowest pending rows that are not in memory here. It
 // never asks for "id above the last one": ids are drawn at insert and become
-// visible at commit, so a lower id may appear later. For the same reason it sets
-// no floors (FetchQuery.Floors): a row that committed below one would be
-// overtaken by the next event of its key, whose id is above it.
+// visible at commit, so a lower id may appear later and must not be overtaken by
+// the next event of its key. Only a floor that the store has proven is asked for
+// (floor.go).
 //
 // Since fetches, calls and settles overlap, a reply tells of a moment that has
 // passed. Three things could go wrong, and each has its answer in view, which

@@ -16,7 +16,7 @@ import "slices"
 
 // hold marks head as m says and what waits behind it as held too.
 func (p *pump) hold(q *queue, head *item, rest []*item, m Mark) {
-	p.heldNow(m)
+	p.held.Add(1)
 	if q.key.Key == "" { // holds nobody but itself
 		p.mark(head, m, nil)
 		return

@@ -32,7 +32,8 @@ import (
 //	                            its own clock, so it sends nothing more, and its
 //	                            next renewal says that the lease is lost
 //	database away               nobody can renew: each stops sending when less
-//	                            than a publish timeout of its lease is left
+//	                            than a publish timeout of its lease is left; the
+//	                            outage counts against nobody's beat
 //	a call never returns        the relay stops renewing after three timeouts
 //	two relays evict one        the row is locked and checked: one of them does
 //	slow claim meets a renewal  both name epochs: the later one finds 0 rows
@@ -48,7 +49,8 @@ type member struct {
 	releasing Lanes // still ours in the table, no longer fetched
 	members   []Member
 	seen      map[string]*seen
-	takeover  bool // the next lanes claimed are a dead relay's
+	looked    time.Time // when the beats were last seen
+	takeover  bool      // the next lanes claimed are a dead relay's
 	leaseErr  error
 	opening   bool // the store is being opened again
 	nextIdle  time.Time
@@ -59,6 +61,7 @@ type member struct {
 type seen struct {
 	epoch, beat int64
 	since       time.Time
+	lanes       bool // it owned some
 }
 
 // serves reports whether this relay may fetch at all.
@@ -229,12 +232,13 @@ func (p *pump) setServing(lanes Lanes) {
 // findDead returns a relay whose beat has stood still for the lease.
 func (p *pump) findDead(members []Member) (Member, bool) {
 	now := time.Now()
+	p.notLooking(now)
 	here := map[string]bool{}
 	for _, m := range members[1:] {
 		here[m.Instance] = true
 		s := p.seen[m.Instance]
 		if s == nil || s.epoch != m.Epoch || s.beat != m.Beat {
-			p.seen[m.Instance] = &seen{m.Epoch, m.Beat, now}
+			p.seen[m.Instance] = &seen{m.Epoch, m.Beat, now, m.Lanes != Lanes{}}
 			continue
 		}
 		if now.Sub(s.since) >= p.r.cfg.Lease {
@@ -242,12 +246,30 @@ func (p *pump) findDead(members []Member) (Member, bool) {
 		}
 		p.nextRenew = minTime(p.nextRenew, s.since.Add(p.r.cfg.Lease))
 	}
-	for instance := range p.seen {
-		if !here[instance] {
-			delete(p.seen, instance)
+	for instance, s := range p.seen {
+		if here[instance] {
+			continue
 		}
+		delete(p.seen, instance)
+		// One that leaves beats until it does; another relay has evicted this one,
+		// and what killed it may be in the lanes that are now free for all.
+		p.takeover = p.takeover || s.lanes && now.Sub(s.since) > p.r.cfg.Lease/2
 	}
 	return Member{}, false
+}
+
+// notLooking leaves out of the time for which the beats stood still that in which
+// this relay could not see them. Most often the database was away, and then
+// nobody could renew: the first to come back would take all the others as dead,
+// and send again what they had sent and not settled.
+func (p *pump) notLooking(now time.Time) {
+	blind := now.Sub(p.looked) - 2*p.tick() // two looks lie a tick apart, and a little
+	if !p.looked.IsZero() && blind > 0 {
+		for _, s := range p.seen {
+			s.since = s.since.Add(blind)
+		}
+	}
+	p.looked = now
 }
 
 func minTime(a, b time.Time) time.Time {

@@ -66,7 +66,7 @@ func (p *pump) accept(c *call, errs []error, took time.Duration) int {
 			}
 		}
 	}
-	p.observePublish(took, n, len(c.items)-n)
+	p.observePublish(took, len(c.items)-n)
 	return n
 }
 

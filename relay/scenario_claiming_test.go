@@ -246,3 +246,38 @@ func TestS44_CompetingClaimsSurviveEveryError(t *testing.T) {
 		})
 	}
 }
+
+// Without the time of the last settle /progressz would call a relay stalled that
+// is at work, and without an answer at once each scrape would wait for a loop
+// that competing claims do not have.
+func TestCompeting_StatusSaysAtOnceWhenSomethingWasSettled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		down.Store(true)
+		w := newWorld(t, memory.ServerConfig{Verdict: func(relay.Event) error {
+			if down.Load() {
+				return relay.Unavailable(errDown)
+			}
+			return nil
+		}})
+		r := w.relay(competing())
+		stop := w.start(r)
+		w.put("orders", "k", "1")
+		time.Sleep(time.Minute)
+		if at := r.Status(t.Context()).Databases[0].LastSettle; !at.IsZero() {
+			t.Errorf("settled at %v, and the destination was down", at)
+		}
+		down.Store(false)
+		w.drained(20 * time.Second)
+		began := time.Now()
+		d := r.Status(t.Context()).Databases[0]
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the status took %v", took)
+		}
+		if began.Sub(d.LastSettle) > 20*time.Second {
+			t.Errorf("last settle %v, now %v", d.LastSettle, began)
+		}
+		stop()
+	})
+}

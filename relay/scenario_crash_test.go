@@ -53,6 +53,46 @@ func TestSlowStart_OneTwoFourAfterATakeover(t *testing.T) {
 	})
 }
 
+// What killed a relay is as likely in the share of those that only watched the
+// eviction.
+func TestSlowStart_OfEveryRelayThatTakesLanesOfADeadOne(t *testing.T) {
+	t.Parallel()
+	for how, want := range map[string]int{"killed": 1, "stopped": 8} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, memory.ServerConfig{PerCall: 20 * time.Millisecond})
+				var calls [3][]int
+				var nodes []*node
+				for i := range calls {
+					nodes = append(nodes, w.node(sizes(&calls[i])))
+					time.Sleep(5*time.Second + 70*time.Millisecond)
+				}
+				w.write("orders", keys(300), 10) // now they know how much a call may hold
+				w.drained(time.Minute)
+				if how == "killed" {
+					nodes[0].kill()
+				} else {
+					nodes[0].stop()
+				}
+				time.Sleep(20 * time.Second)
+				before := [3]int{0, len(calls[1]), len(calls[2])}
+				for _, k := range keys(300) {
+					w.put("orders", k, k+" 10")
+				}
+				w.drained(time.Minute)
+				for i, n := range nodes[1:] {
+					after := calls[i+1][before[i+1]:]
+					if (after[0] == 1) != (want == 1) || after[0] < want {
+						t.Errorf("relay %d: calls of %v events", i+1, after)
+					}
+					n.stop()
+				}
+			})
+		})
+	}
+}
+
 func TestSuspect_AnEventAloneAtThreeCrashesIsBlocked(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{"with a key": "bad", "without a key": ""} {

@@ -140,3 +140,24 @@ func failEvery(c fault.Call, method string, n int) error {
 	}
 	return nil
 }
+
+// 100,000 blocked keys take PostgreSQL a second to page through. Every two
+// seconds, from every relay, that would be what the server is busy with.
+func TestS18_PagingThroughManyHeldKeysLeavesTheServerAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory.ServerConfig{})
+		n := w.node(func(c fault.Call) fault.Fault {
+			if c.Method == "HeldKeys" {
+				return fault.Fault{After: time.Second}
+			}
+			return fault.Fault{}
+		})
+		time.Sleep(5 * time.Minute)
+		if calls := n.in.Calls("HeldKeys"); calls > 20 {
+			t.Errorf("%d seconds of five minutes", calls)
+		}
+		n.stop()
+		time.Sleep(time.Second) // the page that a stop does not wait for
+	})
+}

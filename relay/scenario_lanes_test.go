@@ -245,3 +245,32 @@ func TestS15_TheLeaseIsRenewedWhileASlowBatchIsSent(t *testing.T) {
 		b.stop()
 	})
 }
+
+// A relay that could not look has not seen a beat stand still.
+func TestALongOutageOfTheDatabaseKillsNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, memory.ServerConfig{PerCall: 5 * time.Millisecond})
+		a := w.node(nil)
+		time.Sleep(230 * time.Millisecond) // not in step, or each would see the other's beat rise
+		b := w.node(nil)
+		time.Sleep(30 * time.Second)
+		outage := func(fault.Call) fault.Fault { return fault.Fault{Err: errDown} }
+		for range 5 {
+			a.in.Use(outage)
+			b.in.Use(outage)
+			time.Sleep(time.Minute + 130*time.Millisecond)
+			a.in.Use(nil)
+			b.in.Use(nil)
+			time.Sleep(30 * time.Second)
+		}
+		for _, n := range []*node{a, b} {
+			if c := n.status().Counts; c.LeaseLosses > 0 {
+				t.Errorf("%d leases lost to a relay that was away itself", c.LeaseLosses)
+			}
+		}
+		b.kill()
+		w.until(25*time.Second, "the lanes of the killed relay", func() bool { return a.status().Lanes == 256 })
+		a.stop()
+	})
+}

@@ -108,8 +108,12 @@ func (c *counters) fill(d *DatabaseStatus) {
 	}
 }
 
-// ask1 runs do in the loop if it runs and takes it soon.
+// ask1 runs do in the loop if it runs and takes it soon. Before the database was
+// opened and with competing claims there is none to wait for.
 func (p *pump) ask1(ctx context.Context, do func()) {
+	if !p.looping.Load() {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	done := make(chan struct{})

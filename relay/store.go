@@ -7,9 +7,10 @@ import (
 	"github.com/postrider/postrider/outbox"
 )
 
-// Store reads and settles the events of one outbox. Safe for concurrent use;
-// the relay runs at most four of its methods at once (a fetch, a settle, the
-// lease and one more).
+// Store reads and settles the events of one outbox. Safe for concurrent use; at
+// once the relay runs at most one each of Fetch, ReadKeys, HeldKeys, Settle, a
+// method of [Leaser], Arm, and one of Promote, Keep and Floors, nearly always two
+// of them, and Report whenever it is asked for its status.
 //
 // A store does not retry, sleep or log. Every time it returns is the
 // database's own clock; every time it is given is a distance from that clock's

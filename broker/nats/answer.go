@@ -51,6 +51,7 @@ func (b *Broker) answer(e *relay.Event, msg *natsgo.Msg) error {
 func (b *Broker) noStream(e *relay.Event) error {
 	hint := "create a stream that takes the topic's subjects, or set create_stream: true"
 	if b.cfg.CreateStream {
+		b.streams.miss(e.Destination)
 		hint = "no stream takes the topic's subjects; see the option subjects"
 	}
 	err := fmt.Errorf("publish to nats, topic %q: no stream answers (no responders)", e.Topic)

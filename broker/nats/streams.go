@@ -31,7 +31,12 @@ type streams struct {
 	last []byte          // name of the last one, so that most acks look up nothing
 	have map[string]bool // first tokens of subjects that a stream takes
 	made int
+	gone bool // the configured stream was removed
 }
+
+// maxHave bounds have: with a template that begins with the key and a stream
+// that takes everything, each key is a token.
+const maxHave = 10_000
 
 // note remembers the stream of an ack. rest is the ack from its name on.
 func (s *streams) note(rest []byte) {
@@ -74,6 +79,7 @@ func (s *streams) createConfigured(ctx context.Context, b *Broker, nc *natsgo.Co
 // events with this token.
 func (s *streams) ensure(ctx context.Context, b *Broker, l *link, c *call) {
 	if len(b.cfg.Stream.Subjects) > 0 {
+		s.remake(ctx, b, l)
 		return
 	}
 	s.mu.Lock()
@@ -111,10 +117,7 @@ func (s *streams) ensureToken(ctx context.Context, b *Broker, l *link, token, su
 		return err
 	}
 	if _, err = js.StreamNameBySubject(ctx, subject); errors.Is(err, jetstream.ErrStreamNotFound) {
-		s.mu.Lock()
-		full := s.made >= maxCreated
-		s.mu.Unlock()
-		if full {
+		if !s.mayMake() {
 			return fmt.Errorf("more than %d streams", maxCreated)
 		}
 		err = b.create(ctx, js, token, []string{token, token + ".>"})
@@ -124,12 +127,44 @@ func (s *streams) ensureToken(ctx context.Context, b *Broker, l *link, token, su
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.have == nil {
+	if s.have == nil || len(s.have) >= maxHave {
 		s.have = make(map[string]bool)
 	}
 	s.have[token] = true
-	s.made++
 	return nil
+}
+
+// mayMake counts the streams that are made.
+func (s *streams) mayMake() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.made >= maxCreated {
+		return false
+	}
+	s.made++
+	return true
+}
+
+// miss notes that no stream answered for a subject: the one that took it was
+// removed, and the next call makes it again.
+func (s *streams) miss(subject string) {
+	token, _, _ := strings.Cut(subject, ".")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.have, token)
+	s.gone = true
+}
+
+// remake makes the configured stream again if it was removed. Where that fails
+// the events say that no stream answers.
+func (s *streams) remake(ctx context.Context, b *Broker, l *link) {
+	s.mu.Lock()
+	gone := s.gone
+	s.gone = false
+	s.mu.Unlock()
+	if gone {
+		_ = s.createConfigured(ctx, b, l.nc)
+	}
 }
 
 // create makes a stream. One of that name, or one that takes the subjects, is

@@ -1,6 +1,7 @@
 package nats_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,51 @@ func TestCreateStream(t *testing.T) {
 		if name == "orders" && (c.Duplicates != 30*time.Second || c.Storage != jetstream.FileStorage) {
 			t.Errorf("stream orders: %+v", c)
 		}
+	}
+}
+
+// Somebody who removes a stream must not have to restart every relay.
+func TestCreateStream_AgainAfterItWasRemoved(t *testing.T) {
+	t.Parallel()
+	s := testenv.StartNATS(t, testenv.NATSConfig{})
+	js := connect(t, s.URL())
+	for _, stream := range []nats.Stream{{}, {Name: "orders", Subjects: []string{"orders.>"}}} {
+		b := newBroker(t, nats.Config{URL: s.URL(), CreateStream: true, Stream: stream})
+		if err := publishOne(t, b, event("1", "orders.created", nil)); err != nil {
+			t.Fatal(err)
+		}
+		if err := js.DeleteStream(t.Context(), "orders"); err != nil {
+			t.Fatal(err)
+		}
+		if err := publishOne(t, b, event("2", "orders.created", nil)); !relay.IsUnavailable(err) {
+			t.Errorf("without a stream: %v", err)
+		}
+		if err := publishOne(t, b, event("2", "orders.created", nil)); err != nil {
+			t.Errorf("the next try: %v", err)
+		}
+	}
+}
+
+// The bound is for streams that are made; those that were there do not count.
+func TestCreateStream_BesideManyThatAreThere(t *testing.T) {
+	t.Parallel()
+	s := testenv.StartNATS(t, testenv.NATSConfig{})
+	js := connect(t, s.URL())
+	b := newBroker(t, nats.Config{URL: s.URL(), CreateStream: true})
+	var events []relay.Event
+	var subjects []string
+	for i := range 70 {
+		subjects = append(subjects, fmt.Sprintf("t%d.there", i))
+		events = append(events, event(fmt.Sprint(i), subjects[i], nil))
+	}
+	makeStream(t, js, jetstream.StreamConfig{Name: "ALL", Subjects: subjects, Storage: jetstream.MemoryStorage})
+	for i, err := range b.Publish(t.Context(), events) {
+		if err != nil {
+			t.Errorf("event %d: %v", i, err)
+		}
+	}
+	if err := publishOne(t, b, event("new", "orders", nil)); err != nil {
+		t.Errorf("a new stream: %v", err)
 	}
 }
 

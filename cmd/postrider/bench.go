@@ -42,7 +42,7 @@ func (c *command) benchDrain() *cobra.Command {
 			if d.Events < 1 || d.Keys < 1 || d.Payload < 0 {
 				return wrong("--events and --keys must be at least 1, --payload at least 0")
 			}
-			return c.withBench(cmd.Context(), true, func(ctx context.Context, e *bench.Env) error {
+			return c.withBench(cmd.Context(), func(ctx context.Context, e *bench.Env) error {
 				res, err := d.Run(ctx, e)
 				if err != nil {
 					return err
@@ -79,7 +79,7 @@ func (c *command) benchLatency() *cobra.Command {
 			if read != "poll" {
 				return wrong("--read %s: this version reads with poll", read)
 			}
-			return c.withBench(cmd.Context(), true, func(ctx context.Context, e *bench.Env) error {
+			return c.withBench(cmd.Context(), func(ctx context.Context, e *bench.Env) error {
 				res, err := l.Run(ctx, e)
 				if err != nil {
 					return err
@@ -112,7 +112,7 @@ func (c *command) benchWrite() *cobra.Command {
 			if w.Writers < 1 || w.Duration <= 0 || w.Payload < 0 {
 				return wrong("--writers must be at least 1, --duration above 0, --payload at least 0")
 			}
-			return c.withBench(cmd.Context(), true, func(ctx context.Context, e *bench.Env) error {
+			return c.withBench(cmd.Context(), func(ctx context.Context, e *bench.Env) error {
 				res, err := w.Run(ctx, e)
 				if err != nil {
 					return err
@@ -134,12 +134,12 @@ func (c *command) benchWrite() *cobra.Command {
 }
 
 // withBench makes the bench's tables, calls do, and removes them.
-func (c *command) withBench(ctx context.Context, broker bool, do func(context.Context, *bench.Env) error) error {
+func (c *command) withBench(ctx context.Context, do func(context.Context, *bench.Env) error) error {
 	d, cfg, err := c.oneDatabase()
 	if err != nil {
 		return err
 	}
-	if broker && len(cfg.Brokers) == 0 {
+	if len(cfg.Brokers) == 0 {
 		return wrongWithHint("name one with --broker URL", "no broker")
 	}
 	d.Prefix, d.Table = bench.Prefix, ""
@@ -161,18 +161,24 @@ func (c *command) withBench(ctx context.Context, broker bool, do func(context.Co
 		},
 		Log: func(format string, args ...any) { fmt.Fprintf(c.stderr, format+"\n", args...) },
 	}
-	cleanup := func() {}
-	if broker {
-		if cleanup, err = c.benchBroker(ctx, cfg.Brokers[0], e); err != nil {
-			return err
-		}
-	}
-	err = do(ctx, e)
-	cleanup()
+	err = c.onBroker(ctx, cfg.Brokers[0], e, do)
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
+	if err != nil {
+		err = errors.Join(err, e.Empty(clean)) // tables with events are not removed
+	}
 	_, downErr := m.Down(clean)
 	return errors.Join(err, downErr)
+}
+
+// onBroker makes the broker's stream, calls do, and removes it.
+func (c *command) onBroker(ctx context.Context, b config.Broker, e *bench.Env, do func(context.Context, *bench.Env) error) error {
+	cleanup, err := c.benchBroker(ctx, b, e)
+	if err != nil {
+		return err
+	}
+	defer cleanup()
+	return do(ctx, e)
 }
 
 // benchBroker fills in the broker, with a stream of its own where it is NATS.

@@ -87,8 +87,8 @@ func waitFor(ctx context.Context, every time.Duration, done func() (bool, error)
 	}
 }
 
-// empty removes what earlier runs left.
-func (e *Env) empty(ctx context.Context) error {
+// Empty removes the events of earlier runs, and of one that failed.
+func (e *Env) Empty(ctx context.Context) error {
 	for _, table := range []string{"outbox", "delivered", "dead"} {
 		statement := "TRUNCATE {{" + table + "}}"
 		if e.Dialect == outbox.SQLite {

@@ -39,7 +39,7 @@ func (d Drain) Run(ctx context.Context, e *Env) (DrainResult, error) {
 	if err != nil {
 		return res, fmt.Errorf("raw publish: %w", err)
 	}
-	if err := e.empty(ctx); err != nil {
+	if err := e.Empty(ctx); err != nil {
 		return res, err
 	}
 	e.Log("writing a backlog of %d events", d.Events)
@@ -60,7 +60,7 @@ func (d Drain) Run(ctx context.Context, e *Env) (DrainResult, error) {
 	res.RawPerSecond = perSecond(d.Events, raw)
 	res.RelayPerSecond = perSecond(d.Events, took)
 	res.Ratio = res.RelayPerSecond / res.RawPerSecond
-	return res, e.empty(ctx)
+	return res, e.Empty(ctx)
 }
 
 // raw publishes the messages that the relay will publish.

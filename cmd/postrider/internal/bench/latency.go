@@ -36,7 +36,7 @@ func (l Latency) Run(ctx context.Context, e *Env) (LatencyResult, error) {
 		return res, err
 	}
 	defer inner.Close(ctx) //nolint:errcheck // everything was answered
-	if err := e.empty(ctx); err != nil {
+	if err := e.Empty(ctx); err != nil {
 		return res, err
 	}
 	watch := &watchedBroker{Broker: inner, acked: map[string]time.Time{}}
@@ -62,7 +62,7 @@ func (l Latency) Run(ctx context.Context, e *Env) (LatencyResult, error) {
 	slices.Sort(all)
 	res.P50, res.P99, res.Max = percentile(all, 0.50), percentile(all, 0.99), percentile(all, 1)
 	res.Rate = perSecond(len(committed), took)
-	return res, e.empty(ctx)
+	return res, e.Empty(ctx)
 }
 
 // write commits events at the rate, and returns when each commit returned.

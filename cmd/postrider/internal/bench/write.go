@@ -54,7 +54,7 @@ func (w Write) Run(ctx context.Context, e *Env) (WriteResult, error) {
 		if err != nil {
 			return res, err
 		}
-		if err := e.empty(ctx); err != nil {
+		if err := e.Empty(ctx); err != nil {
 			return res, err
 		}
 		_, stop, err := e.serve(ctx, 24*time.Hour, broker)
@@ -68,7 +68,7 @@ func (w Write) Run(ctx context.Context, e *Env) (WriteResult, error) {
 		if err != nil {
 			return res, err
 		}
-		if err := e.empty(ctx); err != nil {
+		if err := e.Empty(ctx); err != nil {
 			return res, err
 		}
 		e.Log("plain %.0f, without a relay %.0f, with one %.0f commits/s", plain, without, with)
