@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"time"
 )
@@ -54,6 +55,15 @@ func (p *pump) observeSettle(took time.Duration, b *batch, res Settled, err erro
 	p.lastSettle.Store(time.Now().UnixNano())
 }
 
+// hintAttr is a hint in a log line, or nothing where there is none: handlers leave
+// out an empty Attr.
+func hintAttr(hint string) slog.Attr {
+	if hint == "" {
+		return slog.Attr{}
+	}
+	return slog.String("hint", hint)
+}
+
 // noteDatabase logs when the database goes away and when it is back, once each.
 func (p *pump) noteDatabase(err error) {
 	switch {
@@ -61,7 +71,7 @@ func (p *pump) noteDatabase(err error) {
 		return // cut because nobody needs it any more
 	case err != nil && p.databaseErr == nil:
 		p.databaseBad = time.Now()
-		p.log.Warn("database unreachable", "error", safeError(err), "hint", HintOf(err))
+		p.log.Warn("database unreachable", "error", safeError(err), hintAttr(HintOf(err)))
 	case err == nil && p.databaseErr != nil:
 		p.log.Info("database reachable", "after", time.Since(p.databaseBad).Round(time.Millisecond))
 	}
@@ -73,7 +83,7 @@ func (p *pump) noteLease(err error) {
 	case errors.Is(err, ErrLeaseLost):
 		return // logged by lostLease
 	case err != nil && p.leaseErr == nil:
-		p.log.Warn("lease not written", "error", safeError(err), "hint", HintOf(err))
+		p.log.Warn("lease not written", "error", safeError(err), hintAttr(HintOf(err)))
 	case err == nil && p.leaseErr != nil:
 		p.log.Info("lease written again")
 	}
@@ -85,7 +95,7 @@ func (p *pump) noteHistory(err error) {
 		p.historyLost.Add(1)
 	}
 	if err != nil && !p.historyBad {
-		p.log.Error("history not written: delivered events are removed without being kept", "error", safeError(err), "hint", HintOf(err))
+		p.log.Error("history not written: delivered events are removed without being kept", "error", safeError(err), hintAttr(HintOf(err)))
 	}
 	p.historyBad = err != nil
 }

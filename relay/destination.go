@@ -158,7 +158,7 @@ func (p *pump) pause(d *destination, err error) {
 		d.since = now
 	}
 	if first { // and not for each key of the call that failed
-		p.log.Warn("destination unavailable", "broker", d.brokerName, "destination", p.safeName(d), "error", safeError(err), "hint", HintOf(err))
+		p.log.Warn("destination unavailable", "broker", d.brokerName, "destination", p.safeName(d), "error", safeError(err), hintAttr(HintOf(err)))
 	}
 	d.state, d.cause, d.size, d.rate, d.floor, d.turn, d.turns = destPaused, err, 1, 0, 0, 0, 1
 	if until := now.Add(wait); until.After(d.until) {

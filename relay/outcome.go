@@ -155,7 +155,7 @@ func (p *pump) counted(q *queue, head *item, rest []*item, err error) {
 			Ref: head.row.Ref, Held: HeldBlocked, Attempts: attempts, Error: safeError(err),
 		})
 		p.log.Warn("key blocked", "topic", q.key.Topic, "key", p.safeKey(q.key.Key), "event", head.row.EventID, "attempts", attempts, "error", safeError(err),
-			"hint", `see "postrider why", then retry or skip`)
+			"hint", `see "postrider why", then release the key or skip the event ("A blocked key" in docs/cli.md)`)
 	}
 }
 

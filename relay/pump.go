@@ -140,7 +140,7 @@ func (p *pump) open(ctx context.Context) error {
 			p.server = server
 			p.log.Info("database opened", "server", server.Describe)
 			for _, f := range server.Findings {
-				p.log.Warn("database finding", "problem", f.Problem, "hint", f.Hint)
+				p.log.Warn("database finding", "problem", f.Problem, hintAttr(f.Hint))
 			}
 			return nil
 		case ctx.Err() != nil:

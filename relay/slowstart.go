@@ -57,7 +57,7 @@ func (p *pump) sendAlone(c *call) {
 			Error: fmt.Sprintf("suspect: alone in flight when a relay died, %d times", crashes),
 		})
 		p.log.Warn("key blocked: suspect", "topic", it.row.Topic, "key", p.safeKey(it.row.Key.Key), "event", it.row.EventID,
-			"crashes", crashes, "hint", `this event was alone in flight at each of these crashes: look at it, then "postrider retry" or "postrider skip"`)
+			"crashes", crashes, "hint", `this event was alone in flight at each of these crashes: look at it, then release the key or skip the event ("A blocked key" in docs/cli.md)`)
 		return
 	}
 	it.alone = true

@@ -83,7 +83,7 @@ func (p *pump) tell(ctx context.Context, do func()) {
 func (p *pump) noteWakeup(err error) {
 	p.listening = false
 	if p.wakeupErr == nil && err != nil {
-		p.log.Warn("no wake-up: polling", "error", err, "hint", HintOf(err))
+		p.log.Warn("no wake-up: polling", "error", err, hintAttr(HintOf(err)))
 	}
 	p.wakeupErr = err
 	p.nextFetch = time.Now() // what it would have rung for
