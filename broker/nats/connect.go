@@ -89,6 +89,8 @@ func (b *Broker) connectError(ctx context.Context, err error) error {
 		hint = "check user, password, token, creds_file or nkey_file of the broker"
 	case errors.Is(err, natsgo.ErrSecureConnRequired):
 		hint = "the server wants TLS: use tls://, and tls.ca_file for a private authority"
+	case errors.Is(err, natsgo.ErrNoServers):
+		hint = "check that the server runs and that host and port in the broker's URL are right"
 	}
 	err = fmt.Errorf("connect to nats: %w", err)
 	if hint != "" {
