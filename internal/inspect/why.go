@@ -92,7 +92,7 @@ func headReasons(e, head Event) []Reason {
 		return []Reason{{
 			Code: code + "_blocked",
 			Text: fmt.Sprintf("%s blocks the key after %d attempts, queued %s: %s", subject, head.Attempts, ago(head.QueuedSeconds), head.Cause),
-			Hint: "mend the cause; the key waits for an operator",
+			Hint: "mend the cause, then release the key or skip the event: see \"A blocked key\" in docs/cli.md",
 		}}
 	case relay.HeldRetry:
 		when := "now"
