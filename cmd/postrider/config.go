@@ -41,7 +41,7 @@ func (c *command) config() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = c.stdout.Write([]byte(c.secrets.Scrub(string(text))))
+			_, err = c.stdout.Write([]byte(c.secrets.ScrubValues(string(text))))
 			return err
 		},
 	}, &cobra.Command{

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -156,8 +158,13 @@ func (c *command) reportOf(ctx context.Context, d config.Database, db *connectio
 }
 
 func (c *command) printJSON(value any) error {
-	out := json.NewEncoder(scrubbing{c.stdout, c.secrets})
+	var text strings.Builder
+	out := json.NewEncoder(&text)
 	out.SetIndent("", "  ")
 	out.SetEscapeHTML(false)
-	return out.Encode(value)
+	if err := out.Encode(value); err != nil {
+		return err
+	}
+	_, err := io.WriteString(c.stdout, c.secrets.ScrubValues(text.String()))
+	return err
 }

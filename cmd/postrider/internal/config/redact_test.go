@@ -46,6 +46,17 @@ func TestScrub_FindsEverySpelling(t *testing.T) {
 	}
 }
 
+func TestScrubValues_KeepsNames(t *testing.T) {
+	t.Parallel()
+	var s Scrubber
+	s.AddURL("postgres://app:relay@db/shop")
+	in := "{\n  \"error\": \"no relay\",\n  \"relay\": [\n    \"relay\"\n  ]\n}\nrelay:\n    - relay: the relay: here\n"
+	want := "{\n  \"error\": \"no ***\",\n  \"relay\": [\n    \"***\"\n  ]\n}\nrelay:\n    - relay: the ***: here\n"
+	if got := s.ScrubValues(in); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestRedacted_HidesOptionsAndHeaders(t *testing.T) {
 	t.Parallel()
 	c, err := load(t, `

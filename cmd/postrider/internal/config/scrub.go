@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,6 +96,25 @@ func (s *Scrubber) Add(secret string) {
 	}
 	// The longest first, so that a secret within another leaves no tail of it.
 	slices.SortFunc(s.secrets, func(a, b string) int { return len(b) - len(a) })
+}
+
+// names are the names of members in YAML and in indented JSON, each of which
+// begins its line.
+var names = regexp.MustCompile(`(?m)^ *(?:- )*(?:"[a-z_]+": |[a-z_]+:(?: |$))`)
+
+// ScrubValues is Scrub for YAML or indented JSON that this program made: the
+// names of members stay, or a password that is one of them would break the
+// document.
+func (s *Scrubber) ScrubValues(text string) string {
+	var out strings.Builder
+	from := 0
+	for _, name := range names.FindAllStringIndex(text, -1) {
+		out.WriteString(s.Scrub(text[from:name[0]]))
+		out.WriteString(text[name[0]:name[1]])
+		from = name[1]
+	}
+	out.WriteString(s.Scrub(text[from:]))
+	return out.String()
 }
 
 // Scrub returns text with every known secret masked.
