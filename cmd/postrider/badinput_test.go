@@ -38,9 +38,10 @@ func TestUsage(t *testing.T) {
 		args []string
 		want string
 	}{
-		"unknown command":      {nil, []string{"relya"}, "relya"},
-		"unknown flag":         {nil, []string{"relay", "--twice"}, "twice"},
+		"unknown command":      {nil, []string{"relya"}, `hint: "postrider help" lists`},
+		"unknown flag":         {nil, []string{"relay", "--twice"}, "error: unknown flag: --twice"},
 		"no database":          {nil, []string{"status"}, "hint: name it with --database"},
+		"no dialect":           {nil, []string{"migrate", "print", "--format", "sql"}, "hint: name the dialect with --dialect"},
 		"no broker":            {db.env(), []string{"relay"}, "brokers: none"},
 		"wrong URL":            {nil, []string{"status", "--database", canary}, "databases[0].url: not a URL"},
 		"unknown database":     {nil, []string{"status", "--database", "oracle://u:" + canary + "@h/d"}, "no adapter for oracle: in this build"},

@@ -22,7 +22,7 @@ func postgresHint(_ string, err error) string {
 		case "42P01":
 			return `run "postrider migrate up", or name the tables with --schema, --table and --prefix`
 		case "42501":
-			return `grant the rights: "postrider grants" prints them`
+			return `grant the rights: "postrider grants" prints them; "migrate" and "bench" need a role that may create tables`
 		case "3F000":
 			return "create the schema, or name another with --schema"
 		case "25006":

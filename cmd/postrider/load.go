@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/postrider/postrider/admin"
@@ -48,6 +49,8 @@ func (c *command) remember(url string, err error) {
 	}
 }
 
+var errNoDatabase = errors.New("no database is configured")
+
 // databases returns the databases that a subcommand works on: all of the
 // configuration, or the one that --only names.
 func (c *command) databases() ([]config.Database, *config.Config, error) {
@@ -56,7 +59,7 @@ func (c *command) databases() ([]config.Database, *config.Config, error) {
 		return nil, nil, err
 	}
 	if len(cfg.Databases) == 0 {
-		return nil, nil, wrongWithHint("name it with --database URL, or in postrider.yaml", "no database is configured")
+		return nil, nil, wrongWithHint("name it with --database URL, or in postrider.yaml", "%w", errNoDatabase)
 	}
 	if c.flags.only == "" {
 		return cfg.Databases, cfg, nil

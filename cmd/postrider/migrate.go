@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"text/tabwriter"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/postrider/postrider/cmd/postrider/internal/config"
 	"github.com/postrider/postrider/cmd/postrider/internal/migrate"
 	"github.com/postrider/postrider/outbox"
+	"github.com/postrider/postrider/relay"
 )
 
 func (c *command) migrate() *cobra.Command {
@@ -121,6 +123,9 @@ func (c *command) migratePrint() *cobra.Command {
 				d = config.Database{Schema: c.flags.schema, Table: c.flags.table, Prefix: c.flags.prefix}
 			} else {
 				one, _, err := c.oneDatabase()
+				if errors.Is(err, errNoDatabase) {
+					return relay.Hint(err, "name the dialect with --dialect postgres or --dialect sqlite, or a database with --database URL")
+				}
 				if err != nil {
 					return err
 				}

@@ -58,6 +58,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if quiet, ok := errors.AsType[silent](err); ok {
 		return int(quiet)
 	}
+	if !c.started && relay.HintOf(err) == "" {
+		err = relay.Hint(err, `"postrider help" lists the commands, "postrider COMMAND --help" the flags of one`)
+	}
 	c.printError(err)
 	if _, ok := errors.AsType[*config.Problems](err); ok || !c.started {
 		return exitMistake
