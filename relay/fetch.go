@@ -294,7 +294,7 @@ func (p *pump) schedule(v *view, f Fetched, taken int, dropped bool, now time.Ti
 	case f.More && taken > 0:
 		p.again = true
 	case taken > 0:
-		p.delay = firstDelay
+		p.delay = p.delayAt(p.lastSecond(now))
 	case dropped:
 		// What held them back is on its way to commit: soon, but not in a spin.
 		p.delay = max(min(p.delay, 5*time.Millisecond), 2*firstDelay)
@@ -313,6 +313,13 @@ func (p *pump) schedule(v *view, f Fetched, taken int, dropped bool, now time.Ti
 		delay = min(delay, f.Next)
 	}
 	p.nextFetch = now.Add(jitter(delay))
+}
+
+// delayAt is the wait behind a fetch that brought something: the faster rows
+// come, the more of them a fetch should bring, or the fetches take the processor
+// from the writers. Up to 500 rows/s it is firstDelay, from 4,000 on busyDelay.
+func (p *pump) delayAt(rowsPerSecond int) time.Duration {
+	return min(max(time.Duration(rowsPerSecond)*time.Microsecond, firstDelay), busyDelay, p.db.PollInterval)
 }
 
 // jitter shortens d by up to a fifth, so that relays do not march in step and
