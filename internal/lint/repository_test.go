@@ -58,6 +58,7 @@ func repository(t *testing.T) string {
 func command(dir, name string, args ...string) ([]byte, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=") // the laws are about the workspace, whatever the test run uses
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return nil, errors.New(name + " " + strings.Join(args, " ") + ": " + string(exit.Stderr))

@@ -60,9 +60,41 @@ func (p *process) freeze() ([]int, error) {
 			stopped[pid], fresh = true, true
 		}
 		if !fresh {
-			return tree, nil
+			return tree, awaitStopped(tree)
 		}
 	}
+}
+
+// awaitStopped waits until no thread of the processes runs: a signal that was
+// sent is not yet one that was taken, and until then the server still answers.
+func awaitStopped(tree []int) error {
+	deadline := time.Now().Add(grace)
+	for _, pid := range tree {
+		for !threadsStopped(pid) {
+			if time.Now().After(deadline) {
+				return fmt.Errorf("process %d does not stop", pid)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// threadsStopped reports whether every thread of a process is stopped, or gone.
+func threadsStopped(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, file := range threads {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it ended
+		}
+		// The state follows the name, which is in parentheses and may hold any.
+		_, state, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
+		if !strings.HasPrefix(state, "T") && !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X") {
+			return false
+		}
+	}
+	return true
 }
 
 // thaw wakes what freeze stopped.

@@ -54,7 +54,7 @@ func (s *Store) run(ctx context.Context, settings []setting, list ...statement) 
 	all = append(all, begin, s.configure(settings))
 	all = append(all, list...)
 	if direct {
-		if err := name(ctx, pg, all[1:]); err != nil {
+		if err := name(ctx, pg, all[1], all[1:]); err != nil {
 			return err
 		}
 	}

@@ -52,8 +52,9 @@ func (s *Store) direct(ctx context.Context, pg *pgconn.PgConn) (bool, error) {
 }
 
 // name gives each of the statements its name, and prepares those that the
-// connection has not met.
-func name(ctx context.Context, pg *pgconn.PgConn, list []statement) error {
+// connection has not met. configure is the statement of the transaction's
+// settings: preparing locks the tables too, and must not wait longer for them.
+func name(ctx context.Context, pg *pgconn.PgConn, configure statement, list []statement) error {
 	p := pg.CustomData()[preparedKey].(*prepared)
 	for i := range list {
 		st := &list[i]
@@ -62,7 +63,7 @@ func name(ctx context.Context, pg *pgconn.PgConn, list []statement) error {
 		}
 		sum := sha256.Sum256([]byte(st.sql))
 		st.name = "postrider_" + hex.EncodeToString(sum[:12])
-		if err := prepare(ctx, pg, st); err != nil {
+		if err := prepare(ctx, pg, configure, st); err != nil {
 			return err
 		}
 		p.names[st.sql] = st.name
@@ -73,8 +74,8 @@ func name(ctx context.Context, pg *pgconn.PgConn, list []statement) error {
 // prepare names a statement for the session. The search_path must be the one
 // that it will run with, or the server would look up its functions again, and by
 // a path that a role's default decides.
-func prepare(ctx context.Context, pg *pgconn.PgConn, st *statement) error {
-	if _, err := pg.Exec(ctx, "BEGIN; SELECT pg_catalog.set_config('search_path', 'pg_catalog', true)").ReadAll(); err != nil {
+func prepare(ctx context.Context, pg *pgconn.PgConn, configure statement, st *statement) error {
+	if _, err := pg.Exec(ctx, begin.sql+"; "+configure.sql).ReadAll(); err != nil {
 		return err
 	}
 	oids := make([]uint32, len(st.params))
