@@ -37,6 +37,7 @@ type fetcher struct {
 	view       *view // the fetch on its way
 	again      bool  // fetch as soon as there is room
 	nextFetch  time.Time
+	wholeFetch time.Time // when the last fetch that was no peek was sent
 	delay      time.Duration
 	emptyFetch bool // the last fetch was sent after the last change and found nothing
 	change     int  // counts what may bring new rows into sight
@@ -110,10 +111,29 @@ func (p *pump) stepFetch(now time.Time) {
 		Bytes:   bytes,
 	}
 	q.Arm, q.Disarm = p.armNow(now), p.ringing
+	p.peek(&q, now)
 	p.again, p.ringing, p.asleep = false, false, false
 	p.floor.apply(&q, now)
 	p.view = p.ask(q, now, func() { p.view = nil })
 }
+
+// peek makes a query ask for rows alone. A whole fetch also tells what waits or is
+// scheduled, and costs the database several times as much; while rows
+// come every moment, and for the first look after a ring, rows are all that is
+// wanted. Whole fetches go on between them every wholeEvery.
+func (p *pump) peek(q *FetchQuery, now time.Time) {
+	often := q.Arm == 0 && now.Sub(p.wholeFetch) < wholeEvery
+	if p.once || p.again || p.floor.inUse != nil || !p.ringing && !often {
+		p.wholeFetch = now
+		return
+	}
+	q.Peek, q.Arm, q.Rows = true, 0, min(q.Rows, peekRows)
+}
+
+const (
+	wholeEvery = 100 * time.Millisecond
+	peekRows   = 256
+)
 
 // room is how much may be fetched: a batch, as long as it fits. Waiting until
 // a good part of a batch fits keeps the queries few and large under load.
@@ -268,13 +288,13 @@ func (p *pump) admitAny(v *view, row *Row) verdict {
 
 // schedule decides when the next fetch is sent.
 func (p *pump) schedule(v *view, f Fetched, taken int, dropped bool, now time.Time) {
-	p.emptyFetch = taken == 0 && !dropped && !f.More && !f.Scheduled && len(f.Due) == 0 && v.change == p.change
+	p.emptyFetch = taken == 0 && !dropped && !f.More && !f.Scheduled && len(f.Due) == 0 && v.change == p.change && !v.query.Peek
 	p.countArrivals(taken, now)
 	switch {
 	case f.More && taken > 0:
 		p.again = true
 	case taken > 0:
-		p.delay = firstDelay
+		p.delay = p.delayAt(p.lastSecond(now))
 	case dropped:
 		// What held them back is on its way to commit: soon, but not in a spin.
 		p.delay = max(min(p.delay, 5*time.Millisecond), 2*firstDelay)
@@ -293,6 +313,13 @@ func (p *pump) schedule(v *view, f Fetched, taken int, dropped bool, now time.Ti
 		delay = min(delay, f.Next)
 	}
 	p.nextFetch = now.Add(jitter(delay))
+}
+
+// delayAt is the wait behind a fetch that brought something: the faster rows
+// come, the more of them a fetch should bring, or the fetches take the processor
+// from the writers. Up to 500 rows/s it is firstDelay, from 4,000 on busyDelay.
+func (p *pump) delayAt(rowsPerSecond int) time.Duration {
+	return min(max(time.Duration(rowsPerSecond)*time.Microsecond, firstDelay), busyDelay, p.db.PollInterval)
 }
 
 // jitter shortens d by up to a fifth, so that relays do not march in step and

@@ -37,9 +37,10 @@ func (b *batch) len() int { return len(b.delivered) + len(b.marks) + len(b.dead)
 
 const (
 	// settleLinger lets outcomes gather: a commit costs more than a row.
-	settleLinger = 2 * time.Millisecond
-	settleRows   = 4000
-	settleSoon   = 500
+	settleLinger  = 2 * time.Millisecond
+	longestLinger = 20 * time.Millisecond
+	settleRows    = 4000
+	settleSoon    = 500
 	// settleTimeout is long: while a settle is on its way nothing is lost, and
 	// cutting it off under load would only repeat the work.
 	settleTimeout = 30 * time.Second
@@ -97,12 +98,18 @@ func (p *pump) stepSettle(now time.Time) {
 	}
 	// Linger only while something may still join: with no call on its way
 	// nothing will.
-	if due := p.firstOut.Add(settleLinger); p.out.len() < settleSoon && p.calls > 0 && now.Before(due) {
+	if due := p.firstOut.Add(p.linger(now)); p.out.len() < settleSoon && (p.calls > 0 || p.view != nil) && now.Before(due) {
 		p.wakeBy(due)
 		return
 	}
 	b := p.cutBatch()
 	p.write(b, now)
+}
+
+// linger is how long outcomes gather: the faster they come, the longer, so that
+// settles stay few and the processor is left to the writers.
+func (p *pump) linger(now time.Time) time.Duration {
+	return min(max(settleLinger, time.Duration(p.lastSecond(now))*5*time.Microsecond), longestLinger)
 }
 
 // cutBatch takes at most settleRows delivered rows, and all marks: a key's

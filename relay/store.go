@@ -163,6 +163,11 @@ type FetchQuery struct {
 	// to High. nil means to scan all.
 	Floors map[string]RowID
 	High   RowID
+	// Peek asks for rows alone, as cheaply as the store can: they need not be
+	// fair between topics, and of the rest of Fetched only Closed, Paused and More
+	// count.
+	// A store may answer it as any other fetch.
+	Peek bool
 	// Arm asks for the doorbell to be rung for inserts in the next Arm, if the
 	// fetch finds nothing. Disarm takes that back.
 	Arm    time.Duration

@@ -107,12 +107,17 @@ func (p *pump) stayAwake(now time.Time) bool {
 	if !p.listening || now.Sub(p.lastRow) >= quietTime {
 		return false
 	}
+	return p.lastSecond(now) >= quietRows
+}
+
+// lastSecond is the number of rows that came in the last second.
+func (p *pump) lastSecond(now time.Time) int {
 	p.countArrivals(0, now)
 	sum := 0
 	for _, n := range p.arrivals {
 		sum += n
 	}
-	return sum >= quietRows
+	return sum
 }
 
 func (p *pump) countArrivals(rows int, now time.Time) {

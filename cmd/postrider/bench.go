@@ -147,7 +147,8 @@ func (c *command) withBench(ctx context.Context, do func(context.Context, *bench
 	if err != nil {
 		return err
 	}
-	defer db.Close() //nolint:errcheck // it has nothing to lose
+	defer db.Close()                         //nolint:errcheck // it has nothing to lose
+	db.names.Inbox = bench.Prefix + "_inbox" // not the one that the schema's outboxes share
 	m := migrate.New(db.DB, db.dialect, db.names, outbox.MigrationOptions{})
 	if _, err := m.Up(ctx); err != nil {
 		return explain(d, err)

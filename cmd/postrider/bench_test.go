@@ -1,9 +1,15 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/postrider/postrider/cmd/postrider/internal/bench"
+	"github.com/postrider/postrider/cmd/postrider/internal/config"
 )
 
 // leftByBench counts what a bench left in a SQLite file.
@@ -66,4 +72,23 @@ func TestBench_LeavesNothingWhereTheBrokerIsDown(t *testing.T) {
 			t.Errorf("broker %s: %d tables left", broker, n)
 		}
 	}
+}
+
+// The outboxes of a schema share an inbox, which belongs to whoever was first. A
+// bench must not be: it would take everybody's inbox along when it ends.
+func TestBench_LeavesTheInboxAlone(t *testing.T) {
+	t.Parallel()
+	d := newFileDB(t)
+	c := &command{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, env: d.env(), secrets: new(config.Scrubber)}
+	c.flags.broker = "stdout:"
+	err := c.withBench(t.Context(), func(context.Context, *bench.Env) error {
+		must(t, d.env(), "migrate", "up") // the outbox is made while the bench runs
+		d.exec(t, "INSERT INTO inbox (consumer, identity) VALUES ('billing', '1')")
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	d.exec(t, "INSERT INTO inbox (consumer, identity) VALUES ('billing', '2')")
+	must(t, d.env(), "status")
 }

@@ -33,7 +33,7 @@ Running it twice, or twice at once, does no harm.`,
 		},
 		&cobra.Command{
 			Use:   "down",
-			Short: "Remove the tables; refuses while undelivered or dead events exist",
+			Short: "Remove the tables, but for an inbox in use; refuses while undelivered or dead events exist",
 			Args:  cobra.NoArgs,
 			RunE: c.eachMigrator(false, func(cmd *cobra.Command, m *migrate.Migrator, name string) error {
 				ran, err := m.Down(cmd.Context())

@@ -161,3 +161,18 @@ func waitForLockWaiter(t *testing.T, d database) {
 		}
 	}
 }
+
+func TestMigrateDown_KeepsAnInboxThatRemembersSomething(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, d database) {
+		must(t, d.env(), "migrate", "up")
+		must(t, d.env(), "migrate", "up", "--prefix", "other")
+		d.exec(t, "INSERT INTO inbox (consumer, identity) VALUES ('billing', '1')")
+		must(t, d.env(), "migrate", "down") // it made the inbox, and the other's consumer uses it
+		d.exec(t, "UPDATE inbox SET identity = '2'")
+		must(t, d.env(), "migrate", "up")
+		must(t, d.env(), "migrate", "status")
+		d.exec(t, "DELETE FROM inbox")
+		must(t, d.env(), "migrate", "down")
+	})
+}

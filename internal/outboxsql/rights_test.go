@@ -36,8 +36,8 @@ func armBell(t *testing.T, db *database) {
 	db.exec(t, db.names.Expand(db.dialect, `SELECT setval('{{bell}}', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 1500)`))
 }
 
-// Guarantee 9: a writer needs INSERT on one table and nothing else.
-func TestWrite_NeedsINSERTOnly(t *testing.T) {
+// A writer needs INSERT on one table and nothing else.
+func TestGuarantee9_WriteNeedsINSERTOnly(t *testing.T) {
 	t.Parallel()
 	db := openStdlib(t, outbox.Names{})
 	conn := insertOnly(t, db, "public.outbox")

@@ -211,25 +211,31 @@ func fetchKind(q relay.FetchQuery) int {
 		kind = 2
 	case q.Floors != nil:
 		kind = 1
+	case q.Peek:
+		kind = 3
 	}
 	if q.Lanes != nil {
-		kind += 3
+		kind += 4
 	}
 	return kind
 }
 
-// fetchSQL makes the variants of queryFetch, once per Open.
-func fetchSQL(names outbox.Names, identity string) (out [6]string) {
+// fetchSQL makes the variants of queryFetch and queryPeek, once per Open.
+func fetchSQL(names outbox.Names, identity string) (out [8]string) {
 	for kind := range out {
-		topics := []string{namesAll, namesKnown, namesGiven}[kind%3]
+		text, topics := queryFetch, []string{namesAll, namesKnown, namesGiven, namesAll}[kind%4]
 		lanes, only := "", ""
-		if kind >= 3 {
+		if kind >= 4 {
 			lanes = inLanes
 		}
-		if kind%3 == 2 {
+		switch kind % 4 {
+		case 2:
 			only = "AND o.topic IN (SELECT unnest($7::text[]))"
+		case 3:
+			text = queryPeek
 		}
-		sql := strings.NewReplacer("/names/", topics, "/closed/", closedKey, "/status/", fetchStatus, "/sent/", fetchSent).Replace(queryFetch)
+		sql := strings.NewReplacer("/names/", topics, "/closed/", closedKey, "/status/", fetchStatus, "/sent/", fetchSent).Replace(text)
+		sql = strings.ReplaceAll(sql, "/paused/", fetchPaused)
 		sql = strings.NewReplacer("/hot/", hotRows, "/columns/", rowColumns, "/size/", rowSize,
 			"/lanes/", lanes, "/only/", only, "/identity/", identity, "/bell/", literal(names.Expand(outbox.Postgres, "{{bell}}"))).Replace(sql)
 		out[kind] = names.Expand(outbox.Postgres, sql)

@@ -34,7 +34,7 @@ type Store struct {
 
 // opened is what Open learned about the server.
 type opened struct {
-	fetch [6]string
+	fetch [8]string
 	// table is the outbox's oid, which names the doorbell's channel.
 	table uint32
 	// bell says that the doorbell may be armed.

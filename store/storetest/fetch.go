@@ -94,6 +94,29 @@ var fetchCases = []testcase{
 			t.Errorf("no topics: %v", names(got))
 		}
 	}},
+	{"Peek brings the same rows, Closed and More as a whole fetch", func(t *testing.T, d *desk) {
+		a, b := d.write(t, events("a", "k", 3)...), d.write(t, event("b", "k", 1))
+		d.mark(t, b[0], relay.HeldBlocked, 0)
+		behind := d.write(t, event("b", "k", 2))
+		f := d.fetch(t, relay.FetchQuery{Peek: true, Skip: []relay.RowID{a[0].ID}})
+		same(t, "rows", f.Rows, a[1:])
+		if len(f.Closed) != 1 || f.Closed[0].ID != behind[0].ID {
+			t.Errorf("closed: %v, want %v", names(f.Closed), names(behind))
+		}
+		if f.More {
+			t.Error("more, though all came")
+		}
+		if f := d.fetch(t, relay.FetchQuery{Peek: true, Rows: 2, Without: []string{"b"}}); len(f.Rows) != 2 || !f.More {
+			t.Errorf("%d rows of 2, more %v", len(f.Rows), f.More)
+		}
+		if f := d.fetch(t, relay.FetchQuery{Peek: true, Bytes: 1}); len(f.Rows) > 1 || !f.More {
+			t.Errorf("%d rows of at most one, more %v", len(f.Rows), f.More)
+		}
+		var none relay.Lanes
+		if f := d.fetch(t, relay.FetchQuery{Peek: true, Lanes: &none}); len(f.Rows) != 0 {
+			t.Errorf("%d rows of no lane", len(f.Rows))
+		}
+	}},
 	{"a row below its floor is found by a fetch without floors", func(t *testing.T, d *desk) {
 		rows := d.write(t, events("t", "k", 5)...)
 		fresh := d.write(t, event("new", "k", 1))

@@ -93,7 +93,7 @@ func keepAll(t testing.TB, s relay.Store) (removed int64) {
 }
 
 var keepCases = []testcase{
-	{"it never removes anything that is pending, nor what is younger than the retention", func(t *testing.T, d *desk) {
+	{"guarantee 8: it never removes anything that is pending, nor what is younger than the retention", func(t *testing.T, d *desk) {
 		rows := d.write(t, events("t", "k", 10)...)
 		d.settle(t, relay.Settlement{Delivered: refs(rows[:3]), Dead: []relay.Death{{Ref: rows[3].Ref, Class: "c", Cause: "c"}}})
 		d.mark(t, rows[4], relay.HeldBlocked, 0)

@@ -74,10 +74,10 @@ func TestS98_SIGTERMAtRandomTimes(t *testing.T) {
 	}
 }
 
-// Guarantee 9: a relay that is killed while it sleeps leaves the doorbell armed,
+// A relay that is killed while it sleeps leaves the doorbell armed,
 // for at most a second. From then on inserts ring no bell. The writer may INSERT
 // into the outbox and nothing else, and has an empty search_path.
-func TestS46_AKilledSleeperCostsTheWritersNothing(t *testing.T) {
+func TestS46_Guarantee9_AKilledSleeperCostsTheWritersNothing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, plan{relays: 1})
 	s.startRelays()

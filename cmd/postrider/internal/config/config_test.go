@@ -225,3 +225,24 @@ func TestDocs(t *testing.T) {
 	}
 	walk(reflect.TypeFor[Config]())
 }
+
+// The command refuses a destination if and only if the relay would.
+func TestDestination(t *testing.T) {
+	t.Parallel()
+	for destination, problem := range map[string]string{
+		"{topic}.{key}":   "",
+		"a{{b}}.{topic}":  "",
+		"{header.tenant}": "",
+		"{key}}":          "} without {",
+		"{nobody}":        "unknown token {nobody}",
+		"{key":            "{ without }",
+	} {
+		_, err := load(t, `{databases: [{url: "sqlite:a"}], brokers: [{url: "stdout:"}], routes: [{destination: "`+destination+`"}]}`)
+		switch {
+		case problem == "" && err != nil:
+			t.Errorf("%s: %v", destination, err)
+		case problem != "" && (err == nil || !strings.Contains(err.Error(), problem)):
+			t.Errorf("%s: %v, want %s", destination, err, problem)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"github.com/postrider/postrider/wire"
 )
 
 // completeRoutes fills in what may be left out: without routes, everything goes
@@ -61,11 +63,19 @@ func (c *Config) checkRoutes(problems *Problems) {
 	}
 }
 
-// checkTemplate checks the tokens of a destination.
+// checkTemplate says what is wrong with a destination that package wire refuses,
+// all of it at once and without quoting the constant text, which may hold a token.
 func checkTemplate(template, path string, problems *Problems) {
+	if _, err := wire.ParseTemplate(template); template == "" || err == nil {
+		return
+	}
+	wrong := false
 	for rest := template; ; {
 		_, after, found := strings.Cut(rest, "{")
 		if !found {
+			if !wrong {
+				problems.add(path, "} without {")
+			}
 			return
 		}
 		token, tail, closed := strings.Cut(after, "}")
@@ -78,6 +88,7 @@ func checkTemplate(template, path string, problems *Problems) {
 		case isHeader && header != "":
 		case slices.Contains([]string{"topic", "key", "type", "database"}, token):
 		default:
+			wrong = true
 			problems.add(path, "unknown token {%s} (there are {topic}, {key}, {type}, {database} and {header.NAME})", printable(token))
 		}
 		rest = tail

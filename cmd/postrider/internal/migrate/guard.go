@@ -35,8 +35,8 @@ DROP TABLE {{outbox_guard}};
 `
 
 // guarded returns the migrations with the guard at the head of the first one's
-// way down.
-func (m *Migrator) guarded(dir fs.FS) (fs.FS, error) {
+// way down. keepInbox takes the second one's way down out.
+func (m *Migrator) guarded(dir fs.FS, keepInbox bool) (fs.FS, error) {
 	guard := guardPostgres
 	if m.dialect == outbox.SQLite {
 		guard = guardSQLite
@@ -60,6 +60,10 @@ func (m *Migrator) guarded(dir fs.FS) (fs.FS, error) {
 		body := string(text)
 		if strings.HasPrefix(name, "00001_") {
 			body = strings.Replace(body, "-- +goose Down\n", "-- +goose Down\n"+guard, 1)
+		}
+		if keepInbox && strings.HasPrefix(name, "00002_") {
+			up, _, _ := strings.Cut(body, "-- +goose Down\n")
+			body = up + "-- +goose Down\nSELECT 1;\n" // goose wants a statement
 		}
 		out[name] = &fstest.MapFile{Data: []byte(body)}
 	}

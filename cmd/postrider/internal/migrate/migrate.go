@@ -42,13 +42,14 @@ type State struct {
 	Applied bool
 }
 
-// provider is goose over our migrations. skip leaves the inbox out.
-func (m *Migrator) provider(skip []int64) (*goose.Provider, error) {
+// provider is goose over our migrations. skip leaves the inbox out on the way up,
+// keepInbox on the way down.
+func (m *Migrator) provider(skip []int64, keepInbox bool) (*goose.Provider, error) {
 	dir, err := outbox.Migrations(m.dialect, m.names, m.options)
 	if err != nil {
 		return nil, err
 	}
-	if dir, err = m.guarded(dir); err != nil {
+	if dir, err = m.guarded(dir, keepInbox); err != nil {
 		return nil, err
 	}
 	return goose.NewProvider(goose.DialectCustom, m.db, dir,
@@ -86,7 +87,7 @@ func (m *Migrator) up(ctx context.Context) ([]string, error) {
 		if f.inboxOurs && !applied[inboxVersion] {
 			skip = []int64{inboxVersion}
 		}
-		p, err := m.provider(skip)
+		p, err := m.provider(skip, false)
 		if err != nil {
 			return nil, err
 		}
@@ -125,8 +126,9 @@ func (m *Migrator) refuseForeign(f found, applied map[int64]bool) error {
 	return nil
 }
 
-// Down removes the tables, all of them. It refuses while an event is
-// undelivered or dead.
+// Down removes the tables. It refuses while an event is undelivered or dead. An
+// inbox that remembers something stays: the consumers of the schema's other
+// outboxes share it, and without it they would apply events again.
 func (m *Migrator) Down(ctx context.Context) (ran []string, err error) {
 	err = m.exclusively(ctx, func() error {
 		ran, err = m.down(ctx)
@@ -155,7 +157,15 @@ func (m *Migrator) down(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 	}
-	p, err := m.provider(nil)
+	keepInbox := false
+	if applied[inboxVersion] && f.inboxOurs {
+		rows, err := m.count(ctx, m.db, "inbox")
+		if err != nil {
+			return nil, err
+		}
+		keepInbox = rows > 0
+	}
+	p, err := m.provider(nil, keepInbox)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +213,7 @@ func (m *Migrator) Status(ctx context.Context) ([]State, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := m.provider(nil)
+	p, err := m.provider(nil, false)
 	if err != nil {
 		return nil, err
 	}
