@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/postrider/postrider/admin"
 	"github.com/postrider/postrider/cmd/postrider/internal/config"
@@ -66,7 +67,11 @@ func (c *command) databases() ([]config.Database, *config.Config, error) {
 	}
 	i := slices.IndexFunc(cfg.Databases, func(d config.Database) bool { return d.Name == c.flags.only })
 	if i < 0 {
-		return nil, nil, wrong("no database is named %q", c.flags.only)
+		var names []string
+		for _, d := range cfg.Databases {
+			names = append(names, d.Name)
+		}
+		return nil, nil, wrongWithHint("the configuration has "+strings.Join(names, ", "), "no database is named %q", c.flags.only)
 	}
 	return cfg.Databases[i : i+1], cfg, nil
 }
