@@ -37,6 +37,7 @@ type fetcher struct {
 	view       *view // the fetch on its way
 	again      bool  // fetch as soon as there is room
 	nextFetch  time.Time
+	dueAt      time.Time // when the next retry or scheduled row falls due; zero if none waits
 	wholeFetch time.Time // when the last fetch that was no peek was sent
 	delay      time.Duration
 	emptyFetch bool // the last fetch was sent after the last change and found nothing
@@ -122,7 +123,7 @@ func (p *pump) stepFetch(now time.Time) {
 // come every moment, and for the first look after a ring, rows are all that is
 // wanted. Whole fetches go on between them every wholeEvery.
 func (p *pump) peek(q *FetchQuery, now time.Time) {
-	often := q.Arm == 0 && now.Sub(p.wholeFetch) < wholeEvery
+	often := q.Arm == 0 && now.Sub(p.wholeFetch) < wholeEvery && (p.dueAt.IsZero() || now.Before(p.dueAt))
 	if p.once || p.again || p.floor.inUse != nil || !p.ringing && !often {
 		p.wholeFetch = now
 		return
@@ -309,8 +310,14 @@ func (p *pump) schedule(v *view, f Fetched, taken int, dropped bool, now time.Ti
 	} else if taken == 0 && p.stayAwake(now) {
 		delay = min(delay, busyDelay)
 	}
-	if f.Next > 0 {
-		delay = min(delay, f.Next)
+	if !v.query.Peek { // a peek does not tell
+		p.dueAt = time.Time{}
+		if f.Next > 0 {
+			p.dueAt = now.Add(f.Next)
+		}
+	}
+	if !p.dueAt.IsZero() {
+		delay = max(min(delay, p.dueAt.Sub(now)), 0)
 	}
 	p.nextFetch = now.Add(jitter(delay))
 }

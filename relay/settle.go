@@ -130,7 +130,7 @@ func (p *pump) write(b *batch, now time.Time) {
 	if p.leaser != nil && !p.joined {
 		b.dead = nil // without a fence nobody could refuse them
 	}
-	s := Settlement{Fence: p.fence, Marks: b.marks, Dead: b.dead, Delivered: make([]Ref, len(b.delivered))}
+	s := Settlement{Fence: p.fence, Marks: lastMarks(b.marks), Dead: b.dead, Delivered: make([]Ref, len(b.delivered))}
 	for i, it := range b.delivered {
 		s.Delivered[i] = it.row.Ref
 	}
@@ -155,6 +155,25 @@ func (p *pump) write(b *batch, now time.Time) {
 			p.committed(b)
 		}
 	})
+}
+
+// lastMarks leaves one mark of each row, the last: a statement that names a row
+// twice applies either.
+func lastMarks(marks []Mark) []Mark {
+	if len(marks) < 2 {
+		return marks
+	}
+	at := make(map[RowID]int, len(marks))
+	out := marks[:0:0]
+	for _, m := range marks {
+		if i, ok := at[m.ID]; ok {
+			out[i] = m
+			continue
+		}
+		at[m.ID] = len(out)
+		out = append(out, m)
+	}
+	return out
 }
 
 // settleFailed keeps a batch for another try. Dead letters of a lease that is
