@@ -119,7 +119,7 @@ func (p *pump) stepFetch(now time.Time) {
 }
 
 // peek makes a query ask for rows alone. A whole fetch also tells what waits or is
-// scheduled, and costs the database several times as much; while rows
+// scheduled, and costs the database about twice as much; while rows
 // come every moment, and for the first look after a ring, rows are all that is
 // wanted. Whole fetches go on between them every wholeEvery.
 func (p *pump) peek(q *FetchQuery, now time.Time) {

@@ -106,7 +106,7 @@ SELECT 3, (SELECT rows FROM read) + (SELECT rows FROM reread), NULL, NULL, NULL,
 
 // queryPeek is a fetch of rows alone, for when rows come every moment: no share
 // between topics, nothing about what waits or is scheduled. It costs the
-// server a quarter of queryFetch. If it is full, a whole fetch follows at once.
+// server about half of queryFetch for a row or two. If it is full, a whole fetch follows at once.
 //
 // Index: outbox_hot; outbox_held for closed keys. Locks: ACCESS SHARE.
 //
